@@ -1,0 +1,3 @@
+//! fieldbridge lets an AI assistant work on a plant: it reads tags, watches them and writes setpoints.
+
+pub mod model;

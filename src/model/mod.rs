@@ -1,0 +1,17 @@
+//! The tag model: paths, values, quality, samples and the outcomes of writes.
+//!
+//! Knows no I/O, no protocol and no wire shape.
+
+mod ident;
+mod outcome;
+mod quality;
+mod sample;
+mod tag;
+mod value;
+
+pub use ident::{DeviceId, InvalidPath, TagId, TagPath, is_segment};
+pub use outcome::{Outcome, Report, Rule};
+pub use quality::{Quality, Reason};
+pub use sample::{DeviceState, LinkState, Sample, Update};
+pub use tag::{Accepted, Access, Device, Kind, Limits, Refusal, Setpoint, Tag};
+pub use value::Value;

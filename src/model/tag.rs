@@ -1,0 +1,127 @@
+//! What a tag and a device are, apart from the protocol that carries them.
+
+use std::{fmt, time::Duration};
+
+use rust_decimal::Decimal;
+
+use super::{TagPath, Value};
+
+/// Definition of one tag.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Tag {
+    pub path: TagPath,
+    pub description: String,
+    pub kind: Kind,
+    /// Whether raw numbers are scaled on their way: integers then leave as decimals.
+    pub scaled: bool,
+    /// Engineering unit, as written.
+    pub unit: Option<String>,
+    /// Lowest and highest value that the process can have; outside it a sample is bad (`out_of_range`).
+    pub range: Option<(f64, f64)>,
+    /// Changes up to this size are stored but not announced.
+    pub deadband: Option<f64>,
+    /// Age at which a good sample becomes uncertain.
+    pub stale_after: Option<Duration>,
+    pub access: Access,
+    pub limits: Limits,
+}
+
+/// Data type of a tag on its device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    Bool,
+    Int16,
+    Uint16,
+    Int32,
+    Uint32,
+    Int64,
+    Uint64,
+    Float32,
+    Float64,
+}
+
+/// Whether a tag may be written at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Access {
+    #[default]
+    ReadOnly,
+    ReadWrite,
+}
+
+/// What a write to a tag must keep, in engineering units.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Limits {
+    pub min: Option<Decimal>,
+    pub max: Option<Decimal>,
+    /// Deadline of a write, counted from its arrival; `None` takes the site's.
+    pub timeout: Option<Duration>,
+}
+
+/// One unit on a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Device {
+    pub name: String,
+    pub description: String,
+    pub vendor: String,
+    pub model: String,
+    /// Name of its connection.
+    pub connection: String,
+    /// Name of the driver, such as `modbus-tcp`.
+    pub driver: &'static str,
+    /// Where it hangs, as people write it, such as `127.0.0.1:5020 unit 1`.
+    pub address: String,
+}
+
+/// What a tag's source makes of a value that somebody wants to write.
+pub trait Setpoint: fmt::Debug + Send + Sync {
+    /// Reads `text` by the tag's type and rounds it to what the device can hold.
+    fn accept(&self, text: &str) -> Result<Accepted, Refusal>;
+}
+
+/// A value that the device can hold.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Accepted {
+    /// As it was asked for.
+    pub requested: Value,
+    /// As the device will hold it, after rounding to its raw type.
+    pub effective: Value,
+}
+
+/// Why a text cannot be written to a tag.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    #[error("`{text}` is not {allowed}")]
+    Type { text: String, allowed: &'static str },
+    #[error("{text} does not fit the device's {kind}: allowed is {min} to {max}")]
+    RawRange { text: String, kind: Kind, min: String, max: String },
+}
+
+impl Kind {
+    /// The name in profiles, such as `uint16`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bool => "bool",
+            Self::Int16 => "int16",
+            Self::Uint16 => "uint16",
+            Self::Int32 => "int32",
+            Self::Uint32 => "uint32",
+            Self::Int64 => "int64",
+            Self::Uint64 => "uint64",
+            Self::Float32 => "float32",
+            Self::Float64 => "float64",
+        }
+    }
+
+    /// Whether its values leave as strings, since JSON numbers lose digits above 2⁵³.
+    #[must_use]
+    pub fn is_wide(self) -> bool {
+        matches!(self, Self::Int64 | Self::Uint64)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}

@@ -1,0 +1,78 @@
+//! Typed values, and the text that people and assistants write them as.
+
+use std::{fmt, sync::Arc};
+
+use rust_decimal::Decimal;
+
+/// One value of a tag.
+///
+/// Scaled 64-bit integers are [`Value::Text`]: the decimal text that no JSON number can hold safely.
+/// `NaN` and infinities are not values: a decoder reports them as a bad quality with [`Value::Null`].
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum Value {
+    /// No value.
+    #[default]
+    Null,
+    Bool(bool),
+    I64(i64),
+    U64(u64),
+    F32(f32),
+    F64(f64),
+    Text(Arc<str>),
+    Bytes(Arc<[u8]>),
+    Array(Arc<[Value]>),
+}
+
+impl Value {
+    /// The value as a number, for limits and deadbands; `None` for what has no numeric meaning.
+    #[must_use]
+    pub fn as_f64(&self) -> Option<f64> {
+        match self {
+            #[expect(clippy::cast_precision_loss, reason = "limits and deadbands are f64 themselves")]
+            Value::I64(number) => Some(*number as f64),
+            #[expect(clippy::cast_precision_loss, reason = "limits and deadbands are f64 themselves")]
+            Value::U64(number) => Some(*number as f64),
+            Value::F32(number) => Some(f64::from(*number)),
+            Value::F64(number) => Some(*number),
+            Value::Text(text) => text.parse().ok(),
+            Value::Null | Value::Bool(_) | Value::Bytes(_) | Value::Array(_) => None,
+        }
+    }
+
+    /// The value as the decimal that its text shows; `None` where it is no number or does not fit 28 digits.
+    #[must_use]
+    pub fn as_decimal(&self) -> Option<Decimal> {
+        match self {
+            Value::I64(number) => Some(Decimal::from(*number)),
+            Value::U64(number) => Some(Decimal::from(*number)),
+            Value::F32(_) | Value::F64(_) | Value::Text(_) => Decimal::from_str_exact(&self.to_string()).ok(),
+            Value::Null | Value::Bool(_) | Value::Bytes(_) | Value::Array(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    /// Numbers print as the shortest text that reads back as the same value of their own width.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Null => f.write_str("null"),
+            Value::Bool(value) => value.fmt(f),
+            Value::I64(value) => value.fmt(f),
+            Value::U64(value) => value.fmt(f),
+            Value::F32(value) => value.fmt(f),
+            Value::F64(value) => value.fmt(f),
+            Value::Text(value) => value.fmt(f),
+            Value::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
+            Value::Array(values) => {
+                f.write_str("[")?;
+                for (index, value) in values.iter().enumerate() {
+                    if index > 0 {
+                        f.write_str(", ")?;
+                    }
+                    value.fmt(f)?;
+                }
+                f.write_str("]")
+            }
+        }
+    }
+}
