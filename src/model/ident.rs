@@ -16,13 +16,16 @@ pub struct TagPath(Arc<str>);
 
 /// A text that is not a tag path.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a tag path: allowed is `device/segment[/segment…]` with segments of 1 to 64 of `A-Z a-z 0-9 _ -`")]
+#[error(
+    "`{0}` is not a tag path: allowed is `device/segment[/segment…]` with segments of 1 to 64 of `A-Z a-z 0-9 _ -`"
+)]
 pub struct InvalidPath(pub String);
 
 /// Whether `text` can be one segment of a path: 1 to 64 of `[A-Za-z0-9_-]`.
 #[must_use]
 pub fn is_segment(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
 impl TagPath {

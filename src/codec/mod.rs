@@ -1,0 +1,4 @@
+//! Bytes to values and back, pure: no I/O, no clock, no tokio (tokio-modbus's types excepted).
+
+pub mod modbus;
+pub mod value;

@@ -1,0 +1,1 @@
+//! Modbus PDUs and MBAP framing over tokio-modbus's types.

@@ -1,0 +1,139 @@
+//! The inbox of a link: writes that wait for their turn, bounded, each answered exactly once.
+
+use std::fmt;
+
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::model::{Outcome, Report, TagId, Value};
+
+/// How many writes may wait on one link.
+const CAPACITY: usize = 64;
+
+/// The last word on a write, spoken by whoever queued it.
+pub trait Permit: Send {
+    /// Called once, synchronously, just before the write is encoded. `current` is what the device holds now,
+    /// where the command asked for it. After `Ok` the write counts as on its way.
+    fn grant(&mut self, current: Option<&Value>) -> Result<(), Report>;
+}
+
+/// One write on its way to a session.
+///
+/// Dropping it without an answer answers for it: `not_sent` before the permit was granted, `unknown` afterwards.
+pub struct Command {
+    pub tag: TagId,
+    /// What the device shall hold.
+    pub value: Value,
+    /// Whether the device's present value must be read and handed to the permit.
+    pub read_first: bool,
+    /// Nothing of this write leaves after it, and nobody waits for an answer after it.
+    pub deadline: Instant,
+    permit: Box<dyn Permit>,
+    granted: bool,
+    reply: Option<oneshot::Sender<Report>>,
+}
+
+/// The sending end of an inbox.
+#[derive(Debug, Clone)]
+pub struct Queue {
+    sender: mpsc::Sender<Command>,
+}
+
+/// The receiving end of an inbox, together with the word to stop.
+#[derive(Debug)]
+pub struct Inbox {
+    receiver: mpsc::Receiver<Command>,
+    stop: CancellationToken,
+}
+
+/// Makes an inbox that ends when `stop` is cancelled.
+#[must_use]
+pub fn queue(stop: CancellationToken) -> (Queue, Inbox) {
+    let (sender, receiver) = mpsc::channel(CAPACITY);
+    (Queue { sender }, Inbox { receiver, stop })
+}
+
+impl Command {
+    /// A command and the place where its report will arrive.
+    pub fn new(
+        tag: TagId,
+        value: Value,
+        read_first: bool,
+        deadline: Instant,
+        permit: Box<dyn Permit>,
+    ) -> (Self, oneshot::Receiver<Report>) {
+        let (reply, report) = oneshot::channel();
+        (Self { tag, value, read_first, deadline, permit, granted: false, reply: Some(reply) }, report)
+    }
+
+    /// Asks for the last word just before encoding; on `Err` the command must be answered with the report.
+    pub fn grant(&mut self, current: Option<&Value>) -> Result<(), Report> {
+        self.permit.grant(current)?;
+        self.granted = true;
+        Ok(())
+    }
+
+    /// Tells how it ended.
+    pub fn answer(mut self, report: Report) {
+        self.send(report);
+    }
+
+    fn send(&mut self, report: Report) {
+        if let Some(reply) = self.reply.take() {
+            // Whoever asked may have stopped waiting.
+            drop(reply.send(report));
+        }
+    }
+}
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        let report = if self.granted {
+            Report::new(Outcome::Unknown, "the session ended before the device answered")
+        } else {
+            Report::new(Outcome::NotSent, "the link to the device is down")
+        };
+        self.send(report);
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Command").field("tag", &self.tag).field("value", &self.value).finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    /// Queues a command; where the inbox is full or gone the command answers for itself.
+    pub fn push(&self, command: Command) {
+        if let Err(mpsc::error::TrySendError::Full(command)) = self.sender.try_send(command) {
+            let text = format!("{CAPACITY} writes already wait for this device's link");
+            command.answer(Report::new(Outcome::NotSent, text));
+        }
+    }
+}
+
+impl Inbox {
+    /// The next command, or `None` when it is time to stop. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Command> {
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => None,
+            command = self.receiver.recv() => command,
+        }
+    }
+
+    /// A command that already waits.
+    pub fn ready(&mut self) -> Option<Command> {
+        self.receiver.try_recv().ok()
+    }
+
+    /// Whether it is time to stop.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
+    }
+}

@@ -1,0 +1,108 @@
+//! One supervisor for every driver: connect, run, back off, command inbox, state.
+//!
+//! Knows no protocol. A driver tells what it reads through a [`Sink`] and takes writes as [`Command`]s.
+
+mod command;
+mod supervisor;
+
+use std::{
+    fmt,
+    sync::{Arc, atomic::AtomicU64},
+};
+
+pub use command::{Command, Inbox, Permit, Queue, queue};
+pub use supervisor::{Backoff, supervise};
+
+use crate::model::{DeviceId, DeviceState, LinkState, Update};
+
+/// A protocol's side of a link. It outlives its sessions and keeps what it learned.
+pub trait Driver: Send + 'static {
+    /// An open transport.
+    type Connection: Send;
+
+    /// Opens the transport. The supervisor calls again after a delay where this fails.
+    fn connect(&mut self) -> impl Future<Output = Result<Self::Connection, LinkError>> + Send;
+
+    /// Serves one session until the transport fails, or until the inbox says stop.
+    ///
+    /// The connection is closed by the time this returns.
+    fn run(
+        &mut self,
+        connection: Self::Connection,
+        inbox: &mut Inbox,
+        sink: &Sink,
+    ) -> impl Future<Output = SessionEnd> + Send;
+}
+
+/// Why a transport could not be opened, or was lost.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{address}: {problem}")]
+pub struct LinkError {
+    /// The endpoint, such as `127.0.0.1:5020`.
+    pub address: String,
+    pub problem: String,
+}
+
+/// How a session ended.
+#[derive(Debug)]
+pub enum SessionEnd {
+    /// The inbox said stop.
+    Stopped,
+    /// The transport failed or its stream cannot be trusted any more.
+    Lost(LinkError),
+}
+
+/// Where a session publishes; it goes dead with its session.
+#[derive(Clone)]
+pub struct Sink(Arc<dyn Publish>);
+
+/// What stands behind a [`Sink`].
+pub trait Publish: Send + Sync {
+    /// Takes a batch of updates; empties it, so that the buffer can be used again.
+    fn publish(&self, batch: &mut Vec<Update>);
+
+    /// Takes a device's state, with a detail such as the exception that it answers.
+    fn device(&self, device: DeviceId, state: DeviceState, detail: Option<&str>);
+}
+
+/// The supervisor's way to what keeps samples and states.
+pub trait Host: Send + Sync + 'static {
+    /// A new session begins; batches of all former ones are discarded from now on.
+    fn open(&self) -> Sink;
+
+    /// The link's state changed. Any state but `Connected` ends the session: its tags become bad at once.
+    fn state(&self, state: LinkState, detail: Option<&str>);
+}
+
+/// What a link did since the program started.
+#[derive(Debug, Default)]
+pub struct Counters {
+    pub sessions: AtomicU64,
+    pub requests: AtomicU64,
+    pub timeouts: AtomicU64,
+    pub exceptions: AtomicU64,
+    /// Late and foreign answers that were dropped.
+    pub dropped: AtomicU64,
+}
+
+impl Sink {
+    pub fn new(publish: Arc<dyn Publish>) -> Self {
+        Self(publish)
+    }
+
+    /// Hands a batch over, at once and whole; the buffer is empty afterwards.
+    pub fn publish(&self, batch: &mut Vec<Update>) {
+        self.0.publish(batch);
+    }
+
+    /// Tells a device's state.
+    pub fn device(&self, device: DeviceId, state: DeviceState, detail: Option<&str>) {
+        self.0.device(device, state, detail);
+    }
+}
+
+impl fmt::Debug for Sink {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sink")
+    }
+}
