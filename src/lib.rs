@@ -2,6 +2,8 @@
 
 pub mod codec;
 pub mod config;
+pub mod control;
 pub mod link;
 pub mod model;
 pub mod profile;
+pub mod store;
