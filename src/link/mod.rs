@@ -5,6 +5,9 @@
 mod command;
 mod supervisor;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicU64},
