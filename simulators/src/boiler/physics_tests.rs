@@ -50,6 +50,10 @@ fn saturates_between_the_surroundings_and_the_limiter() {
     let hot = run(&mut boiler, Controls { setpoint: 6553.5, ..START }, 600);
     assert!(hot.iter().all(|readings| readings.outlet <= HIGHEST));
     assert!(hot.last().is_some_and(|readings| readings.outlet > HIGHEST - 1.0), "{:?}", hot.last());
+    let before = boiler.energy;
+    run(&mut boiler, Controls { setpoint: 6553.5, ..START }, 60);
+    let made = boiler.energy - before;
+    assert!(made < (HIGHEST - AMBIENT) * 1.68 / 60.0 + 0.01, "the limiter holds the burner back: {made}");
     let cold = run(&mut boiler, Controls { setpoint: 0.0, pump_speed: 65_535.0, ..START }, 600);
     assert!(cold.iter().all(|readings| readings.outlet >= AMBIENT));
     assert!(cold.last().is_some_and(|readings| readings.outlet < AMBIENT + 1.0 && !readings.flame));

@@ -65,6 +65,8 @@ impl Server {
     }
 
     /// Stops listening, closes every connection, and returns when all sockets are closed: the port is free again.
+    ///
+    /// A client sees the end of the stream; one whose requests were not read yet may see a reset instead.
     pub async fn stop(self) {
         let Self { stop, task, mut alive, .. } = self;
         drop(stop);

@@ -28,6 +28,24 @@ async fn stops_at_once_and_starts_again_on_its_port() {
     assert_eq!((handle.open(), handle.accepted(), handle.writes().len()), (1, 3, 2));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn has_closed_every_connection_when_it_has_stopped() {
+    let server = server();
+    let handle = server.handle().clone();
+    let mut clients = Vec::new();
+    for _ in 0..100 {
+        let mut client = Client::connect(server.local_addr()).await;
+        client.ask(2, &[3, 0, 0, 0, 1]).await;
+        clients.push(client);
+    }
+    assert_eq!(handle.open(), 100);
+    server.stop().await;
+    assert_eq!(handle.open(), 0);
+    for client in &mut clients {
+        client.closed().await;
+    }
+}
+
 #[tokio::test]
 async fn stops_while_an_answer_is_held_back() {
     let server = server();
@@ -73,9 +91,12 @@ async fn counts_a_client_that_leaves() {
 #[tokio::test]
 async fn closes_what_is_not_modbus() {
     let server = server();
-    for bytes in
-        [*b"GET / HTTP/1", [0, 1, 0, 0, 0, 1, 1, 3, 0, 0, 0, 1], [0, 1, 0, 0, 1, 7, 1, 3, 0, 0, 0, 1]]
-    {
+    for bytes in [
+        *b"GET / HTTP/1",
+        [0, 1, 0, 0, 0, 1, 1, 3, 0, 0, 0, 1],
+        [0, 1, 0, 0, 1, 7, 1, 3, 0, 0, 0, 1],
+        [0, 1, 0, 1, 0, 6, 1, 3, 0, 1, 0, 0],
+    ] {
         let mut client = Client::connect(server.local_addr()).await;
         client.send(&bytes).await;
         client.closed().await;
