@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use simulators::boiler::{Boiler, House, tables, tick};
 
-use crate::raw::{ANY, Client};
+use crate::raw::{ANY, Client, soon};
 
 #[tokio::test]
 async fn serves_its_layout_and_its_steady_state() {
@@ -21,7 +21,7 @@ async fn serves_its_layout_and_its_steady_state() {
     for beyond in [[4, 0, 6, 0, 1], [3, 0, 12, 0, 1], [1, 0, 2, 0, 1], [2, 0, 2, 0, 1]] {
         assert_eq!(client.ask(1, &beyond).await, [0x80 | beyond[0], 2]);
     }
-    house.stop().await;
+    soon(house.stop()).await;
     client.closed().await;
 }
 
@@ -29,11 +29,11 @@ async fn serves_its_layout_and_its_steady_state() {
 async fn physics_run_while_it_is_served() {
     let house = House::start(ANY.into()).unwrap();
     let unit = house.handle().unit(1).unwrap();
-    unit.wait_for(|unit| unit.input(5) > Some(0)).await;
+    soon(unit.wait_for(|unit| unit.input(5) > Some(0))).await;
     let mut client = Client::connect(house.local_addr()).await;
     client.ask(1, &[5, 0, 1, 0, 0]).await;
-    unit.wait_for(|unit| unit.discrete(0) == Some(false)).await;
-    house.stop().await;
+    soon(unit.wait_for(|unit| unit.discrete(0) == Some(false))).await;
+    soon(house.stop()).await;
 }
 
 #[test]

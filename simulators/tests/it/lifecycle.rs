@@ -3,7 +3,7 @@
 use simulators::modbus::Server;
 use tokio::io::AsyncWriteExt;
 
-use crate::raw::{ANY, Client, adu, server};
+use crate::raw::{ANY, Client, adu, server, soon};
 
 #[tokio::test]
 async fn stops_at_once_and_starts_again_on_its_port() {
@@ -14,7 +14,7 @@ async fn stops_at_once_and_starts_again_on_its_port() {
         client.ask(1, &[6, 0, 1, 0, 9]).await;
     }
     assert_eq!((handle.open(), handle.accepted()), (2, 2));
-    server.stop().await;
+    soon(server.stop()).await;
     assert_eq!(handle.open(), 0);
     for client in &mut clients {
         client.closed().await;
@@ -39,7 +39,7 @@ async fn has_closed_every_connection_when_it_has_stopped() {
         clients.push(client);
     }
     assert_eq!(handle.open(), 100);
-    server.stop().await;
+    soon(server.stop()).await;
     assert_eq!(handle.open(), 0);
     for client in &mut clients {
         client.closed().await;
@@ -53,8 +53,8 @@ async fn stops_while_an_answer_is_held_back() {
     let mut client = Client::connect(server.local_addr()).await;
     handle.unit(1).unwrap().delay(std::time::Duration::from_secs(3600));
     client.send(&adu(1, 1, &[6, 0, 1, 0, 9])).await;
-    handle.wait_for(|handle| handle.count(1, 6) == 1).await;
-    server.stop().await;
+    soon(handle.wait_for(|handle| handle.count(1, 6) == 1)).await;
+    soon(server.stop()).await;
     client.closed().await;
 }
 
@@ -66,7 +66,7 @@ async fn dropping_a_server_closes_it() {
     client.ask(2, &[3, 0, 0, 0, 1]).await;
     drop(server);
     client.closed().await;
-    handle.wait_for(|handle| handle.open() == 0).await;
+    soon(handle.wait_for(|handle| handle.open() == 0)).await;
 }
 
 #[tokio::test]
@@ -81,9 +81,9 @@ async fn counts_a_client_that_leaves() {
     let server = server();
     let handle = server.handle();
     let mut client = Client::connect(server.local_addr()).await;
-    handle.wait_for(|handle| handle.open() == 1).await;
+    soon(handle.wait_for(|handle| handle.open() == 1)).await;
     client.0.shutdown().await.unwrap();
-    handle.wait_for(|handle| handle.open() == 0).await;
+    soon(handle.wait_for(|handle| handle.open() == 0)).await;
     client.closed().await;
     assert_eq!(handle.accepted(), 1);
 }
@@ -124,5 +124,5 @@ async fn waits_for_a_register_and_for_a_count() {
     for _ in 0..2 {
         client.ask(1, &[3, 0, 0, 0, 1]).await;
     }
-    assert_eq!(waiting.await.unwrap(), Some(3));
+    assert_eq!(soon(waiting).await.unwrap(), Some(3));
 }

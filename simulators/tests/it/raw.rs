@@ -1,6 +1,6 @@
 //! A client that knows only how to frame bytes, so that nothing of the server's library checks that library.
 
-use std::net::SocketAddr;
+use std::{future::Future, net::SocketAddr, time::Duration};
 
 use simulators::modbus::{Server, Tables};
 use tokio::{
@@ -9,6 +9,11 @@ use tokio::{
 };
 
 pub(crate) const ANY: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
+
+/// Turns a hang into a failure; no test succeeds by it.
+pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(30), what).await.unwrap()
+}
 
 /// A connection to a server.
 pub(crate) struct Client(pub(crate) TcpStream);
@@ -25,10 +30,10 @@ impl Client {
     /// The next frame, as its length field says.
     pub(crate) async fn receive(&mut self) -> Vec<u8> {
         let mut frame = vec![0; 6];
-        self.0.read_exact(&mut frame).await.unwrap();
+        soon(self.0.read_exact(&mut frame)).await.unwrap();
         let length = usize::from(u16::from_be_bytes(frame[4..].try_into().unwrap()));
         frame.resize(6 + length, 0);
-        self.0.read_exact(&mut frame[6..]).await.unwrap();
+        soon(self.0.read_exact(&mut frame[6..])).await.unwrap();
         frame
     }
 
@@ -44,7 +49,7 @@ impl Client {
     /// Waits for the server to close; nothing more may come before.
     pub(crate) async fn closed(&mut self) {
         let mut rest = Vec::new();
-        self.0.read_to_end(&mut rest).await.unwrap();
+        soon(self.0.read_to_end(&mut rest)).await.unwrap();
         assert!(rest.is_empty(), "{rest:02X?}");
     }
 }
