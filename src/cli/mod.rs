@@ -1,0 +1,3 @@
+//! What the commands print and do, one file a command.
+
+pub mod check;
