@@ -2,12 +2,12 @@
 
 use std::{ffi::OsString, path::Path, sync::Arc};
 
-use config::{Config, ConfigBuilder, ConfigError, Map, Source, Value, ValueKind};
+use config::{Config, ConfigBuilder, ConfigError, Map, Source, Value, ValueKind, builder::DefaultState};
 
 use super::{
-    document::{Document, is_bare},
-    problem::{Findings, Origin, Problem, Problems, What},
-    raw::{ServerTable, SiteFile, SiteTable},
+    document::{Document, child, is_bare},
+    problem::{Findings, Origin, Problem, Problems, What, nearest},
+    raw::{ServerTable, SiteFile, SiteTable, SiteWriteTable},
     read::{Node, Read, unknown_key},
     resolve::resolve,
     site::Site,
@@ -16,8 +16,9 @@ use crate::profile::Library;
 
 /// How the environment variables that we read begin.
 const PREFIX: &str = "FIELDBRIDGE__";
-/// The tables that the environment may set: an index into an array would break it.
-const TABLES: [(&str, &[&str]); 2] = [("site", SiteTable::KEYS), ("server", ServerTable::KEYS)];
+/// The tables that the environment may set, and their keys: an index into an array would break it.
+const TABLES: [(&str, &[&str]); 3] =
+    [("site", SiteTable::KEYS), ("site__write", SiteWriteTable::KEYS), ("server", ServerTable::KEYS)];
 
 /// Reads a site file, its profiles and the environment (`std::env::vars_os()`), and checks all of it.
 ///
@@ -88,7 +89,7 @@ impl Source for Layer {
 
 fn merge(file: Map<String, Value>, environment: Vec<Layer>) -> Result<Value, ConfigError> {
     let start = Config::builder().add_source(Layer(file));
-    let merged = environment.into_iter().fold(start, ConfigBuilder::add_source).build()?;
+    let merged = environment.into_iter().fold(start, ConfigBuilder::<DefaultState>::add_source).build()?;
     Ok(merged.cache)
 }
 
@@ -101,8 +102,8 @@ fn bare_keys(
     let (bare, quoted): (Map<_, _>, Map<_, _>) = tree.into_iter().partition(|(key, _)| is_bare(key));
     for key in quoted.into_keys() {
         let what = unknown_key(&key, SiteFile::KEYS);
-        let key = format!("{key:?}");
-        problems.push(Problem { origin: document.origin(&key), key, value: None, what });
+        let key = child("", &key);
+        problems.push(Problem { origin: document.origin(&key), value: document.written(&key), key, what });
     }
     bare
 }
@@ -127,7 +128,10 @@ where
                 continue;
             }
             (Some(_), None) => What::NotAllowed { allowed: "a text in UTF-8".to_owned() },
-            (None, _) => What::Variable { allowed: allowed_variables() },
+            (None, _) => {
+                let known = variables();
+                What::Variable { nearest: nearest(&name, known.iter().map(String::as_str)), known }
+            }
         };
         let key = name.trim_start_matches(PREFIX).to_ascii_lowercase().replace("__", ".");
         let value = Some(format!("{:?}", text.to_string_lossy()));
@@ -158,8 +162,13 @@ fn nested(name: &str, keys: &[String], text: &str) -> Map<String, Value> {
     Map::from_iter([(first, value)])
 }
 
-fn allowed_variables() -> String {
-    let tables =
-        TABLES.map(|(table, keys)| format!("{PREFIX}{}__… ({})", table.to_uppercase(), keys.join(", ")));
-    tables.join(" and ")
+/// Every variable that sets something.
+fn variables() -> Vec<String> {
+    let is_table = |name: &String| TABLES.iter().any(|(table, _)| table == name);
+    TABLES
+        .iter()
+        .flat_map(|(table, keys)| keys.iter().map(move |key| format!("{table}__{key}")))
+        .filter(|name| !is_table(name))
+        .map(|name| format!("{PREFIX}{}", name.to_uppercase()))
+        .collect()
 }

@@ -12,6 +12,8 @@ pub(crate) mod read;
 mod resolve;
 mod schema;
 mod site;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use document::Document;
 pub use leaf::{HttpAddressError, http_address};

@@ -53,8 +53,8 @@ pub enum What {
     UnknownName { kind: &'static str, nearest: Option<String>, known: Vec<String> },
     #[error("no such profile in {looked}{}", suggestion(nearest.as_deref(), known))]
     UnknownProfile { looked: String, nearest: Option<String>, known: Vec<String> },
-    #[error("not for the environment to set: allowed are {allowed}")]
-    Variable { allowed: String },
+    #[error("not for the environment to set{}", suggestion(nearest.as_deref(), known))]
+    Variable { nearest: Option<String>, known: Vec<String> },
     /// A warning.
     #[error("{0}")]
     Note(String),

@@ -4,10 +4,10 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{
     leaf::Text,
-    problem::{Findings, What, nearest},
+    problem::{Findings, Problems, What, nearest},
     raw::{ConnectionTable, DeviceTable, Driver, ServerTable, SiteFile, SiteTable},
     read::{At, Spot, millis},
-    site::{Connection, DeviceSpec, Endpoint, ServerSettings, Site},
+    site::{Connection, DeviceSpec, Endpoint, ServerSettings, Site, WriteMode},
 };
 use crate::{
     model::Device,
@@ -21,7 +21,7 @@ pub(super) fn resolve(file: &SiteFile, mut library: Library, found: &mut Finding
     let mut connections = connections(tables, found);
     devices(file, &mut connections, &mut library, found);
     if found.problems.is_empty() {
-        review(&connections, found);
+        review(file, &connections, found);
     }
     let SiteTable { name, writes, write } = &file.site.as_ref()?.value;
     let ServerTable { http, notify_min_ms } = &file.server.as_ref()?.value;
@@ -34,7 +34,10 @@ pub(super) fn resolve(file: &SiteFile, mut library: Library, found: &mut Finding
             notify_min: millis(notify_min_ms.as_ref()?.value.0),
         },
         connections: connections.into_iter().filter_map(|open| open.resolved).collect(),
-        warnings: found.warnings.iter().map(ToString::to_string).collect(),
+        warnings: Problems::new(std::mem::take(&mut found.warnings))
+            .iter()
+            .map(ToString::to_string)
+            .collect(),
     };
     Some(site)
 }
@@ -46,6 +49,12 @@ struct Open<'a> {
     resolved: Option<Connection>,
     /// Devices by unit id, for what they share.
     units: HashMap<u8, &'a str>,
+}
+
+impl Open<'_> {
+    fn is_unused(&self) -> bool {
+        self.resolved.as_ref().is_some_and(|connection| connection.devices.is_empty())
+    }
 }
 
 /// The first user of each name or address.
@@ -204,11 +213,19 @@ fn tags(table: &At<DeviceTable>, library: &mut Library, found: &mut Findings) ->
     Some(Tags { templates: merged, defaults, description, vendor, model })
 }
 
-/// Warns of what serves nothing.
-fn review(connections: &[Open<'_>], found: &mut Findings) {
-    for open in connections {
-        if open.resolved.as_ref().is_some_and(|connection| connection.devices.is_empty()) {
-            found.warnings.push(open.spot.problem(What::Note("no device uses this connection".to_owned())));
+/// Warns of what serves or does nothing.
+fn review(file: &SiteFile, connections: &[Open<'_>], found: &mut Findings) {
+    if let Some(SiteTable { name: Some(name), writes: Some(writes), .. }) =
+        file.site.as_ref().map(|at| &at.value)
+    {
+        if writes.value.0 == WriteMode::Confirm {
+            writes.warn(found, "nobody can confirm yet, so every write is refused");
         }
+        if connections.iter().all(Open::is_unused) {
+            name.warn(found, "the site has no device, so nothing is served");
+        }
+    }
+    for open in connections.iter().filter(|open| open.is_unused()) {
+        found.warnings.push(open.spot.problem(What::Note("no device uses this connection".to_owned())));
     }
 }

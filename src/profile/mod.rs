@@ -6,4 +6,6 @@ pub(crate) mod raw;
 mod template;
 
 pub(crate) use library::Library;
+#[cfg(test)]
+pub(crate) use library::{embedded_names, parse};
 pub(crate) use template::{Defaults, Template, registers, templates};
