@@ -16,6 +16,8 @@ pub(crate) struct Document {
     name: String,
     text: String,
     places: OnceLock<HashMap<String, Place>>,
+    /// Offsets of the line feeds.
+    line_ends: OnceLock<Vec<usize>>,
 }
 
 /// Where a key's value stands.
@@ -28,7 +30,7 @@ struct Place {
 
 impl Document {
     pub(crate) fn new(name: String, text: String) -> Self {
-        Self { name, text, places: OnceLock::new() }
+        Self { name, text, places: OnceLock::new(), line_ends: OnceLock::new() }
     }
 
     /// The tree of values, or every error of syntax.
@@ -73,7 +75,8 @@ impl Document {
     }
 
     fn line(&self, offset: usize) -> usize {
-        self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
+        let ends = self.line_ends.get_or_init(|| self.text.match_indices('\n').map(|(at, _)| at).collect());
+        ends.partition_point(|end| *end < offset) + 1
     }
 
     /// One problem a line: what follows on the same line is mostly the parser finding its feet again.

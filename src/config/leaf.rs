@@ -83,14 +83,22 @@ impl Words for WriteMode {
 
 /// Why HTTP cannot listen at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("allowed is {}", self.allowed())]
 pub enum HttpAddressError {
-    #[error("allowed is an IP address and port, such as 127.0.0.1:8910 or [::1]:8910")]
     Syntax,
-    #[error(
-        "allowed is a loopback address, such as 127.0.0.1:8910 or [::1]:8910, \
-         since authentication for others does not exist yet"
-    )]
     NotLoopback,
+}
+
+impl HttpAddressError {
+    fn allowed(self) -> &'static str {
+        match self {
+            Self::Syntax => "an IP address and port, such as 127.0.0.1:8910 or [::1]:8910",
+            Self::NotLoopback => {
+                "a loopback address, such as 127.0.0.1:8910 or [::1]:8910, since authentication for others does not \
+                 exist yet"
+            }
+        }
+    }
 }
 
 /// Reads where HTTP shall listen: loopback only, as long as nobody can be authenticated.
@@ -265,19 +273,17 @@ fn host_name(host: &str) -> Option<String> {
 
 impl Read for HttpAddress {
     fn allowed() -> String {
-        "an IP address and port, such as 127.0.0.1:8910 or [::1]:8910".to_owned()
+        HttpAddressError::Syntax.allowed().to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
         match node.text().map(http_address) {
             Some(Ok(address)) => Some(Self(address)),
-            Some(Err(HttpAddressError::NotLoopback)) => {
-                let allowed = "a loopback address, such as 127.0.0.1:8910 or [::1]:8910, since authentication for \
-                               others does not exist yet";
-                node.refuse(found, allowed);
+            Some(Err(error)) => {
+                node.refuse(found, error.allowed());
                 None
             }
-            Some(Err(HttpAddressError::Syntax)) | None => node.accept(None, found),
+            None => node.accept(None, found),
         }
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod raw;
 pub(crate) mod read;
 mod resolve;
 mod schema;
+pub(crate) mod section;
 mod site;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,8 @@
 
 use super::{
     leaf::{Choice, HostPort, HttpAddress, Name, ProfileName, Text, Whole, Words},
-    read::{List, section},
+    read::List,
+    section::section,
     site::WriteMode,
 };
 use crate::profile::raw::{DefaultOrder, TagTable};

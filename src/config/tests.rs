@@ -257,6 +257,27 @@ proptest::proptest! {
     }
 }
 
+/// One rule: `devices/` beside the folder that holds the site file, then the program's own.
+#[test]
+fn profiles_are_looked_for_beside_the_folder_of_the_site() {
+    let model = |site: &str| {
+        let text = "[site]\nname = 'x'\n[[connections]]\nname = 'c'\ndriver = 'modbus-tcp'\naddress = '10.0.0.1:502'\n\
+                    [[devices]]\nname = 'd'\nconnection = 'c'\nunit_id = 1\nprofile = 'demo/boiler'\n";
+        let site = load_text(Path::new(site), text.to_owned(), NO_ENV).unwrap();
+        site.connections[0].devices[0].device.model.clone()
+    };
+    let root = std::env::temp_dir().join(format!("fieldbridge-profiles-{}", std::process::id()));
+    let folder = root.join("devices/demo");
+    std::fs::create_dir_all(&folder).unwrap();
+    let shipped = std::fs::read_to_string("devices/demo/boiler.toml").unwrap();
+    std::fs::write(folder.join("boiler.toml"), shipped.replace("Demo boiler", "Own boiler")).unwrap();
+    assert_eq!(model(root.join("sites/site.toml").to_str().unwrap()), "Own boiler");
+    assert_eq!(model(root.join("site.toml").to_str().unwrap()), "Demo boiler");
+    assert_eq!(model("config/site.toml"), "Demo boiler");
+    assert_eq!(model("site.toml"), "Demo boiler");
+    std::fs::remove_dir_all(root).unwrap();
+}
+
 #[test]
 fn quoted_keys_are_no_paths() {
     let problems = text("\"site.name\" = 'x'\n[site]\nname = 'y'\n").unwrap_err();

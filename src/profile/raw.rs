@@ -11,7 +11,8 @@ use crate::{
         leaf::{Amount, Choice, Factor, Number, Span, TagName, Text, Words},
         problem::Findings,
         raw::{ScanMs, StaleMs, WriteMs},
-        read::{List, Node, Read, section},
+        read::{List, Node, Read},
+        section::section,
     },
     model::{Access, Kind},
 };
