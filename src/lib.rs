@@ -1,5 +1,6 @@
 //! fieldbridge lets an AI assistant work on a plant: it reads tags, watches them and writes setpoints.
 
+pub mod cli;
 pub mod codec;
 pub mod config;
 pub mod control;

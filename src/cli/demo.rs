@@ -3,6 +3,7 @@
 use std::{
     io::ErrorKind,
     net::{Ipv4Addr, SocketAddr},
+    path::Path,
     process::ExitCode,
 };
 
@@ -16,8 +17,12 @@ use crate::{
     mcp::{self, Http},
 };
 
+/// The site that the demo serves.
+const SITE: &str = include_str!("../../config/boiler-house.toml");
+
 pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let mut site = config::demo().context("the built-in demo site")?;
+    let nothing = std::iter::empty::<(String, String)>();
+    let mut site = config::load_text(Path::new("config/boiler-house.toml"), SITE.to_owned(), nothing)?;
     let http = listen(&args, &site).await?;
     let house = simulate()?;
     for connection in &mut site.connections {

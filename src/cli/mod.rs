@@ -1,6 +1,6 @@
 //! The command line: one file a command. stdout carries protocol, or the result that a command was asked for.
 
-mod check;
+pub mod check;
 #[cfg(feature = "simulators")]
 mod demo;
 pub mod log;

@@ -21,7 +21,7 @@ use crate::{
 const CLOSE: Duration = Duration::from_secs(3);
 
 pub(super) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
-    let site = match config::load(&args.config, std::env::vars()) {
+    let site = match config::load(&args.config, std::env::vars_os()) {
         Ok(site) => site,
         Err(problems) => return Ok(check::refuse(&problems)),
     };
@@ -104,7 +104,7 @@ where
 impl Reload {
     async fn run(&self, app: &mut App) {
         info!(file = %self.config.display(), "reloading the configuration");
-        match config::load(&self.config, std::env::vars()) {
+        match config::load(&self.config, std::env::vars_os()) {
             Ok(site) => {
                 if site.server.http != self.http {
                     warn!("a changed [server] http takes effect at the next start");
