@@ -160,7 +160,7 @@ fn device_json(
     let mut json = format!("{states},\"first_tags\":{}", page.text());
     if let Some(path) = next {
         let arguments: Json = json!({ "tags": [format!("{name}/*")], "cursor": tag_cursor(path) });
-        json.push_str(&format!(",\"next\":{{\"tool\":\"read_tags\",\"arguments\":{arguments}}}"));
+        json.extend([",\"next\":{\"tool\":\"read_tags\",\"arguments\":", &arguments.to_string(), "}"]);
     }
     json.push('}');
     Ok(json)

@@ -127,6 +127,7 @@ fn exact(number: &Number) -> Option<String> {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "tests")]
 mod tests {
     use serde_json::json;
 

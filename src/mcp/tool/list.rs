@@ -3,7 +3,7 @@
 use globset::{GlobBuilder, GlobMatcher};
 use rmcp::model::Tool;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use super::{Answer, arguments::Arguments, schema};
 use crate::{
@@ -142,11 +142,11 @@ pub(super) fn devices(store: &Store, catalogue: &Catalogue, arguments: &Argument
     for entry in devices_after(catalogue, after.as_deref()) {
         let Some(reading) = store.device(entry.id) else { continue };
         if !page.push(&DeviceRow::new(entry, &reading)) {
-            return Ok(answer("devices", page, None, last));
+            return Ok(Answer::page("devices", page, [("next_cursor", last.map(Json::from))]));
         }
         last = Some(device_cursor(&entry.device.name));
     }
-    Ok(answer("devices", page, None, None))
+    Ok(Answer::page("devices", page, []))
 }
 
 pub(super) fn tags(catalogue: &Catalogue, arguments: &Arguments) -> Result<Answer, String> {
@@ -179,7 +179,8 @@ pub(super) fn tags(catalogue: &Catalogue, arguments: &Arguments) -> Result<Answe
         }
     }
     let next = last.filter(|_| full).map(tag_cursor);
-    Ok(answer("tags", page, Some(total), next))
+    let extras = [("total", Some(total.into())), ("next_cursor", next.map(Json::from))];
+    Ok(Answer::page("tags", page, extras))
 }
 
 fn unknown_device(catalogue: &Catalogue, name: &str) -> String {
@@ -188,21 +189,6 @@ fn unknown_device(catalogue: &Catalogue, name: &str) -> String {
         Some(nearest) => format!("`device` is `{name}`: there is no such device; the nearest is `{nearest}`"),
         None => format!("`device` is `{name}`: there is no such device; call list_devices"),
     }
-}
-
-fn answer(key: &str, page: Page, total: Option<usize>, next: Option<String>) -> Answer {
-    let mut text = format!("{{\"{key}\":{}", page.text());
-    let mut structured = json!({ key: page.rows });
-    if let Some(total) = total {
-        text.push_str(&format!(",\"total\":{total}"));
-        super::put(&mut structured, "total", total);
-    }
-    if let Some(next) = next {
-        text.push_str(&format!(",\"next_cursor\":\"{next}\""));
-        super::put(&mut structured, "next_cursor", next);
-    }
-    text.push('}');
-    Answer { structured, text, failed: false }
 }
 
 impl Filter {

@@ -11,7 +11,7 @@ mod write;
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
 use serde_json::{Value as Json, json};
 
-use super::Mcp;
+use super::{Mcp, page::Page};
 use crate::control::Stamp;
 use arguments::Arguments;
 
@@ -74,6 +74,20 @@ pub(super) async fn call(
 }
 
 impl Answer {
+    /// A page of rows under `key`, and what there is beside them.
+    fn page<const N: usize>(key: &str, page: Page, extras: [(&str, Option<Json>); N]) -> Self {
+        let mut text = format!("{{\"{key}\":{}", page.text());
+        let mut structured = JsonObject::new();
+        structured.insert(key.to_owned(), Json::Array(page.rows));
+        for (key, value) in extras {
+            let Some(value) = value else { continue };
+            text.extend([",\"", key, "\":", &value.to_string()]);
+            structured.insert(key.to_owned(), value);
+        }
+        text.push('}');
+        Self { structured: Json::Object(structured), text, failed: false }
+    }
+
     fn problem(structured: Json) -> Self {
         Self { text: structured.to_string(), structured, failed: true }
     }
@@ -85,11 +99,5 @@ impl From<Answer> for CallToolResult {
         let mut result = if answer.failed { Self::error(content) } else { Self::success(content) };
         result.structured_content = Some(answer.structured);
         result
-    }
-}
-
-fn put(object: &mut Json, key: &str, value: impl Into<Json>) {
-    if let Json::Object(object) = object {
-        object.insert(key.to_owned(), value.into());
     }
 }

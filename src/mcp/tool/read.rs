@@ -6,7 +6,7 @@ use globset::GlobSetBuilder;
 use rmcp::model::Tool;
 use serde_json::{Value as Json, json};
 
-use super::{Answer, arguments::Arguments, list, put, schema};
+use super::{Answer, arguments::Arguments, list, schema};
 use crate::{
     mcp::{
         json::TagRow,
@@ -89,20 +89,11 @@ pub(super) fn call(store: &Store, catalogue: &Catalogue, arguments: &Arguments) 
         }
         last = Some(entry.tag.path.as_str());
     }
-    let mut text = format!("{{\"tags\":{}", page.text());
     let failed = page.rows.is_empty() && !errors.is_empty();
-    let mut structured = json!({ "tags": page.rows });
-    if !errors.is_empty() {
-        let errors = Json::Array(errors);
-        text.push_str(&format!(",\"errors\":{errors}"));
-        put(&mut structured, "errors", errors);
-    }
-    if let Some(next) = next.map(tag_cursor) {
-        text.push_str(&format!(",\"next_cursor\":\"{next}\""));
-        put(&mut structured, "next_cursor", next);
-    }
-    text.push('}');
-    Ok(Answer { structured, text, failed })
+    let errors = (!errors.is_empty()).then_some(Json::Array(errors));
+    let next = next.map(|path| Json::from(tag_cursor(path)));
+    let answer = Answer::page("tags", page, [("errors", errors), ("next_cursor", next)]);
+    Ok(Answer { failed, ..answer })
 }
 
 /// The tags that are meant, in the catalogue's order, and what was not found.

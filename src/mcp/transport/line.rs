@@ -82,6 +82,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, reason = "tests")]
 mod tests {
     use super::*;
 

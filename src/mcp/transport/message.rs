@@ -215,6 +215,7 @@ impl<'de> Visitor<'de> for ScalarVisitor {
 }
 
 #[cfg(test)]
+#[expect(clippy::expect_used, clippy::panic, reason = "tests")]
 mod tests {
     use super::*;
 

@@ -327,12 +327,9 @@ impl Transport<RoleServer> for Pipe {
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        match id.and_then(|id| self.session.pending.lock().remove(id)) {
-            Some(answer) => {
-                if answer.send(item).is_err() {
-                    tracing::debug!("the client left before its answer came");
-                }
-            }
+        match id.and_then(|id| self.session.pending.lock().remove(id)).map(|answer| answer.send(item)) {
+            Some(Ok(())) => {}
+            Some(Err(_)) => tracing::debug!("the client left before its answer came"),
             None => tracing::debug!("a message that no request of the session waits for"),
         }
         std::future::ready(Ok(()))
@@ -355,7 +352,8 @@ impl Transport<RoleServer> for Pipe {
 fn new_id() -> Result<SessionId, SessionError> {
     let mut bytes = [0_u8; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(|error| SessionError::Random(error.to_string()))?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    Ok(digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect::<String>().into())
 }
 
 /// As much of an id as a log may show.

@@ -174,7 +174,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
             _ => None,
         };
         let (answers, link) = (self.answers.clone(), Arc::clone(&self.link));
-        let line = line(&item);
+        let line = encode(&item);
         async move {
             // Where the writer is gone, receive ends the session.
             if let Some(line) = line
@@ -267,7 +267,9 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
                 ClientNotification::InitializedNotification(_) => self.link.legacy.cancel(),
                 ClientNotification::CancelledNotification(cancelled) => {
                     // The SDK answers nothing to what was cancelled.
-                    cancelled.params.request_id.iter().for_each(|id| self.link.land(id));
+                    if let Some(id) = &cancelled.params.request_id {
+                        self.link.land(id);
+                    }
                 }
                 _ => {}
             },
@@ -303,7 +305,7 @@ fn opens(request: &ClientRequest) -> bool {
         && meta.protocol_version().is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version))
 }
 
-fn line(message: &ServerJsonRpcMessage) -> Option<Bytes> {
+fn encode(message: &ServerJsonRpcMessage) -> Option<Bytes> {
     let mut line = match serde_json::to_vec(message) {
         Ok(line) => line,
         Err(error) => {
@@ -340,7 +342,9 @@ async fn write(
             notifications = notifications, if !link.ended.is_cancelled() => {
                 for notification in notifications {
                     let message = ServerJsonRpcMessage::notification(notification);
-                    line(&message).iter().for_each(|line| gathered.extend_from_slice(line));
+                    if let Some(line) = encode(&message) {
+                        gathered.extend_from_slice(&line);
+                    }
                 }
             }
         }
