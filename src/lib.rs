@@ -5,6 +5,7 @@ pub mod codec;
 pub mod config;
 pub mod control;
 pub mod link;
+pub mod mcp;
 pub mod model;
 pub mod profile;
 pub mod store;
