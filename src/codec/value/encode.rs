@@ -154,18 +154,11 @@ impl Codec {
     }
 
     fn double_words(&self, bits: u32) -> Raw {
-        let [a, b, c, d] = bits.to_be_bytes();
-        self.order_words([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
+        self.order_words([16, 0].map(|shift| low_word(u64::from(bits) >> shift)))
     }
 
     fn quad_words(&self, bits: u64) -> Raw {
-        let [a, b, c, d, e, f, g, h] = bits.to_be_bytes();
-        self.order_words([
-            u16::from_be_bytes([a, b]),
-            u16::from_be_bytes([c, d]),
-            u16::from_be_bytes([e, f]),
-            u16::from_be_bytes([g, h]),
-        ])
+        self.order_words([48, 32, 16, 0].map(|shift| low_word(bits >> shift)))
     }
 
     fn order_words<const N: usize>(&self, mut words: [u16; N]) -> Raw {
@@ -178,6 +171,10 @@ impl Codec {
         }
         raw
     }
+}
+
+fn low_word(bits: u64) -> u16 {
+    u16::try_from(bits & 0xFFFF).unwrap_or_default()
 }
 
 fn parse_bool(text: &str) -> Option<bool> {

@@ -52,13 +52,11 @@ impl Number {
         if self.digits == 0 {
             return Some(0);
         }
-        match u32::try_from(self.exponent) {
-            Ok(power) => self.digits.checked_mul(10_i128.checked_pow(power)?),
-            Err(_) => {
-                let unit = 10_i128.checked_pow(self.exponent.unsigned_abs())?;
-                (self.digits % unit == 0).then(|| self.digits / unit)
-            }
+        if let Ok(power) = u32::try_from(self.exponent) {
+            return self.digits.checked_mul(10_i128.checked_pow(power)?);
         }
+        let unit = 10_i128.checked_pow(self.exponent.unsigned_abs())?;
+        (self.digits % unit == 0).then(|| self.digits / unit)
     }
 }
 
