@@ -2,6 +2,7 @@
 
 pub mod codec;
 pub mod config;
+pub mod drivers;
 pub mod link;
 pub mod model;
 pub mod profile;
