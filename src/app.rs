@@ -13,7 +13,7 @@ use tracing::{info, warn};
 use crate::{
     config::{Connection, DeviceSpec, Endpoint, Site, Source, TagSpec},
     control::{Control, Route, Table},
-    drivers::modbus::{Modbus, Unit, UnitTag},
+    drivers::modbus::{Modbus, Unit},
     link::{self, Backoff, Counters, Host, Inbox, Queue},
     model::{Access, DeviceId, LinkState, Setpoint, TagId},
     store::{self, Catalogue, DeviceLayout, Layout, Store, TagLayout},
@@ -203,18 +203,14 @@ fn open(
     for spec in &connection.devices {
         let Some(device) = catalogue.device(&spec.device.name) else { continue };
         devices.push(device.id);
-        let mut unit = Unit { device: device.id, unit_id: spec.unit_id, tags: Vec::new() };
-        for tag in &spec.tags {
-            let Some(entry) = catalogue.tag(tag.tag.path.as_str()) else { continue };
-            tags.push(entry.id);
-            let Source::Modbus(point) = &tag.source;
-            unit.tags.push(UnitTag { tag: entry.id, scan: tag.scan, range: tag.tag.range, point: point.clone() });
-        }
-        units.push(unit);
+        let ids = spec.tags.iter().filter_map(|tag| catalogue.tag(tag.tag.path.as_str())).map(|entry| entry.id);
+        let ids = ids.collect::<Vec<_>>();
+        units.push(Unit::new(device.id, spec, &ids));
+        tags.extend(ids);
     }
     let host = Arc::new(store::Connection::new(Arc::clone(store), tags.into(), devices.into()));
     let Endpoint::ModbusTcp { address, timeout } = &connection.endpoint;
-    let driver = Modbus::new(address.clone(), *timeout, units, Arc::clone(&counters));
+    let driver = Modbus::new(address.clone(), *timeout, &units, Arc::clone(&counters));
     let name = connection.name.clone();
     let task = tokio::spawn({
         let host: Arc<dyn Host> = Arc::clone(&host) as _;

@@ -61,7 +61,8 @@ pub(super) async fn until_stopped(
     }
     if stdio {
         info!("serving MCP on stdio");
-        servers.push(spawn(&stop, mcp::serve_stdio(mcp, stop.child_token())));
+        let (reader, writer) = mcp::stdio();
+        servers.push(spawn(&stop, mcp::serve_stdio(mcp, reader, writer, stop.child_token())));
     }
     loop {
         let signal = tokio::select! {

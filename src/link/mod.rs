@@ -86,6 +86,8 @@ pub struct Counters {
     pub exceptions: AtomicU64,
     /// Late and foreign answers that were dropped.
     pub dropped: AtomicU64,
+    /// Scans that were skipped because the one before them was not over.
+    pub overruns: AtomicU64,
 }
 
 impl Sink {

@@ -12,7 +12,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("profile", &["std::net", "SocketAddr", "tokio", "crate::store", "crate::control", "crate::mcp", "crate::link"]),
     ("codec", &["tokio::", "std::net", "crate::store", "crate::control", "crate::mcp", "crate::link", "crate::config"]),
     ("link", &["crate::store", "crate::control", "crate::mcp", "crate::drivers", "crate::codec", "modbus", "mqtt"]),
-    ("drivers", &["crate::store", "crate::control", "crate::mcp", "crate::config"]),
+    ("drivers", &["crate::store", "crate::control", "crate::mcp"]),
     ("store", &["crate::drivers", "crate::codec", "crate::control", "crate::mcp", "crate::config", "rmcp", "tokio_modbus"]),
     ("control", &["crate::drivers", "crate::codec", "crate::mcp", "rmcp", "tokio_modbus"]),
     ("mcp", &["crate::drivers", "crate::codec", "crate::config", "crate::profile", "tokio_modbus"]),

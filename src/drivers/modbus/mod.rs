@@ -1,0 +1,2 @@
+//! Modbus.
+pub mod plan;
