@@ -184,7 +184,7 @@ fn table(site: &Site, catalogue: &Catalogue, queues: &HashMap<&str, &Queue>, for
             let latest = former.routes.get(&entry.id).map(|route| Arc::clone(&route.latest));
             let latest = latest.unwrap_or_else(|| Arc::new(AtomicU64::new(0)));
             let setpoint: Arc<dyn Setpoint> = match &spec.source {
-                Source::Modbus(point) => Arc::new(point.clone()),
+                Source::Modbus(point) => Arc::new(point.format.clone()),
             };
             routes.insert(entry.id, Route { setpoint, queue: Queue::clone(queue), latest });
         }
@@ -203,8 +203,8 @@ fn open(
     for spec in &connection.devices {
         let Some(device) = catalogue.device(&spec.device.name) else { continue };
         devices.push(device.id);
-        let ids = spec.tags.iter().filter_map(|tag| catalogue.tag(tag.tag.path.as_str())).map(|entry| entry.id);
-        let ids = ids.collect::<Vec<_>>();
+        let ids = spec.tags.iter().map(|tag| Some(catalogue.tag(tag.tag.path.as_str())?.id));
+        let Some(ids) = ids.collect::<Option<Vec<_>>>() else { continue };
         units.push(Unit::new(device.id, spec, &ids));
         tags.extend(ids);
     }
