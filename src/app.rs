@@ -95,7 +95,9 @@ impl App {
                 Some(link) => Arc::clone(&link.counters),
                 None => Arc::clone(fresh.entry(connection.name.clone()).or_default()),
             };
-            layout.devices.extend(connection.devices.iter().map(|spec| former.place(connection, spec, &counters)));
+            layout
+                .devices
+                .extend(connection.devices.iter().map(|spec| former.place(connection, spec, &counters)));
         }
         let catalogue = self.store.install(layout);
         let mut starts = Vec::new();

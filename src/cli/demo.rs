@@ -52,7 +52,9 @@ async fn listen(args: &DemoArgs, site: &Site) -> anyhow::Result<Option<Http>> {
 fn simulate() -> anyhow::Result<House> {
     let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, 5020));
     match House::start(usual) {
-        Err(error) if error.kind() == ErrorKind::AddrInUse => House::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))),
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            House::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        }
         started => started,
     }
     .context("cannot start the simulated PLC")
@@ -61,8 +63,10 @@ fn simulate() -> anyhow::Result<House> {
 /// Says on stderr what runs, and what to paste where.
 #[expect(clippy::print_stderr, reason = "a banner for whoever started the demo; logs are for running")]
 fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
-    let tags = site.connections.iter().flat_map(|connection| &connection.devices).flat_map(|device| &device.tags);
-    let program = std::env::current_exe().map_or_else(|_| "fieldbridge".into(), |path| path.display().to_string());
+    let tags =
+        site.connections.iter().flat_map(|connection| &connection.devices).flat_map(|device| &device.tags);
+    let program =
+        std::env::current_exe().map_or_else(|_| "fieldbridge".into(), |path| path.display().to_string());
     let command = serde_json::json!({ "command": program, "args": ["demo", "--stdio"] });
     eprintln!("fieldbridge {}: demo of a simulated boiler house\n", env!("CARGO_PKG_VERSION"));
     eprintln!("  PLC       Modbus TCP at {plc}, unit 1 (simulated: nothing can break)");

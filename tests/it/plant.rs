@@ -20,7 +20,8 @@ pub(crate) fn site(text: &str) -> Site {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("site.toml");
     std::fs::write(&file, text).unwrap();
-    config::load(&file, std::iter::empty()).unwrap_or_else(|problems| panic!("{problems}"))
+    config::load(&file, std::iter::empty::<(String, String)>())
+        .unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 impl Plant {

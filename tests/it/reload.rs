@@ -66,7 +66,8 @@ async fn tags_that_change_places_answer_right_and_the_rest_goes_on() {
     plant.app.reload(site(&text)).await;
     let moved = plant.read("right/b").sample;
     assert!(
-        moved.value == Value::U64(201) || (moved.value, moved.quality) == (Value::Null, Quality::Bad(Reason::NeverRead)),
+        moved.value == Value::U64(201)
+            || (moved.value, moved.quality) == (Value::Null, Quality::Bad(Reason::NeverRead)),
         "the register's former value is not shown"
     );
     assert_eq!(plant.read("left/a").sample.quality, Quality::Good, "undisturbed");

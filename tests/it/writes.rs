@@ -64,7 +64,11 @@ async fn a_write_is_confirmed_by_what_the_device_holds() {
     assert_eq!((report.requested, report.value), (Some(Value::F64(71.26)), Some(Value::F64(71.3))));
     assert_eq!(report.previous, Some(Value::F64(65.0)));
     assert_eq!(plc.handle().unit(1).unwrap().holding(10), Some(713));
-    assert_eq!(plant.value("boiler/setpoint"), Value::F64(71.3), "read back into the store before the answer");
+    assert_eq!(
+        plant.value("boiler/setpoint"),
+        Value::F64(71.3),
+        "read back into the store before the answer"
+    );
     assert_eq!(plc.handle().writes().len(), 1);
     plant.app.stop().await;
 }
@@ -78,7 +82,10 @@ async fn what_is_rejected_never_reaches_the_wire() {
     assert_eq!(plant.write("boiler/temperature", "50").await.outcome, Outcome::Rejected(Rule::Access));
     let request = WriteRequest { expect: Some("66".into()), ..plant.request("boiler/setpoint", "70") };
     let report = Arc::clone(plant.app.control()).write(request).await;
-    assert_eq!((report.outcome, report.value), (Outcome::Rejected(Rule::Expectation), Some(Value::F64(65.0))));
+    assert_eq!(
+        (report.outcome, report.value),
+        (Outcome::Rejected(Rule::Expectation), Some(Value::F64(65.0)))
+    );
     assert_eq!(plc.handle().writes().len(), 0);
     plant.app.stop().await;
 }
@@ -112,7 +119,8 @@ async fn a_silent_device_makes_a_write_unknown_and_it_is_not_repeated() {
     unit.silence(true);
     let report = plant.write("boiler/setpoint", "70").await;
     assert_eq!(report.outcome, Outcome::Unknown, "{}", report.message);
-    let silent = plant.until("boiler/setpoint", |r| r.sample.quality.reason() == Some(Reason::DeviceSilent)).await;
+    let silent =
+        plant.until("boiler/setpoint", |r| r.sample.quality.reason() == Some(Reason::DeviceSilent)).await;
     assert_eq!(silent.sample.value, Value::F64(65.0));
     unit.silence(false);
     plant.until_good("boiler/setpoint").await;
@@ -136,7 +144,8 @@ async fn many_writes_end_with_the_one_that_arrived_last() {
         tokio::task::yield_now().await;
         let first = control.write(first).await;
         assert_eq!(second.await.unwrap().outcome, Outcome::Confirmed);
-        let late = first.outcome == Outcome::Rejected(Rule::Superseded) || first.outcome == Outcome::Confirmed;
+        let late =
+            first.outcome == Outcome::Rejected(Rule::Superseded) || first.outcome == Outcome::Confirmed;
         assert!(late, "pair {pair}: {first:?}");
         assert_eq!(plc.handle().unit(1).unwrap().holding(10), Some(400), "pair {pair}");
     }
