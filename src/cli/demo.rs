@@ -67,7 +67,7 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
         site.connections.iter().flat_map(|connection| &connection.devices).flat_map(|device| &device.tags);
     let program =
         std::env::current_exe().map_or_else(|_| "fieldbridge".into(), |path| path.display().to_string());
-    let command = serde_json::json!({ "command": program, "args": ["demo", "--stdio"] });
+    let program = serde_json::Value::from(program);
     eprintln!("fieldbridge {}: demo of a simulated boiler house\n", env!("CARGO_PKG_VERSION"));
     eprintln!("  PLC       Modbus TCP at {plc}, unit 1 (simulated: nothing can break)");
     eprintln!("  tags      {} of device `boiler`; writing is allowed", tags.count());
@@ -85,8 +85,8 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
         );
     }
     eprintln!(
-        "Claude Desktop, in claude_desktop_config.json (it starts a demo of its own):\n  {}\n",
-        serde_json::json!({ "mcpServers": { "fieldbridge": command } })
+        "Claude Desktop, in claude_desktop_config.json (it starts a demo of its own):\n  \
+         {{\"mcpServers\":{{\"fieldbridge\":{{\"command\":{program},\"args\":[\"demo\",\"--stdio\"]}}}}}}\n"
     );
     eprintln!("Then ask: \"How warm is the boiler? Bring it to 72 degrees and tell me when it is there.\"");
     eprintln!("Ctrl-C stops it.\n");

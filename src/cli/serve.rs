@@ -80,9 +80,10 @@ pub(super) async fn until_stopped(
     info!("stopping");
     stop.cancel();
     for server in servers {
-        match timeout(CLOSE, server).await {
-            Ok(ended) => ended??,
-            Err(_) => warn!("a client's stream did not end in time and was cut"),
+        if let Ok(ended) = timeout(CLOSE, server).await {
+            ended??;
+        } else {
+            warn!("a client's stream did not end in time and was cut");
         }
     }
     app.stop().await;
@@ -115,7 +116,7 @@ impl Reload {
                 app.reload(site).await;
             }
             Err(problems) => {
-                for problem in problems.iter() {
+                for problem in &problems {
                     error!("{problem}");
                 }
                 error!("the configuration stays as it was: the new one has {} problem(s)", problems.len());
