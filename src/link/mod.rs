@@ -4,6 +4,7 @@
 
 mod command;
 mod supervisor;
+pub mod transport;
 
 use std::{
     fmt,
