@@ -4,9 +4,7 @@
 
 mod command;
 mod supervisor;
-
-#[cfg(test)]
-mod tests;
+pub mod transport;
 
 use std::{
     fmt,
@@ -86,6 +84,8 @@ pub struct Counters {
     pub exceptions: AtomicU64,
     /// Late and foreign answers that were dropped.
     pub dropped: AtomicU64,
+    /// Scans that were skipped because the one before them was not over.
+    pub overruns: AtomicU64,
 }
 
 impl Sink {
