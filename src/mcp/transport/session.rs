@@ -360,3 +360,35 @@ fn new_id() -> Result<SessionId, SessionError> {
 fn shown(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+    use crate::mcp::tests::plant::Plant;
+
+    #[tokio::test(start_paused = true)]
+    async fn unused_sessions_end_and_those_with_a_reader_do_not() {
+        let plant = Plant::new(0);
+        let bounds = Bounds { sessions: 10, idle: Duration::from_secs(600) };
+        let sessions = Arc::new(Sessions::new(plant.mcp.clone(), bounds));
+        let sweeping = Arc::clone(&sessions);
+        tokio::spawn(async move { sweeping.sweep().await });
+        let (unused, _a) = sessions.create_session().await.unwrap();
+        let (reading, _b) = sessions.create_session().await.unwrap();
+        let (deaf, _c) = sessions.create_session().await.unwrap();
+        let mut read = sessions.create_standalone_stream(&reading).await.unwrap();
+        let _unread = sessions.create_standalone_stream(&deaf).await.unwrap();
+        for _ in 0..100 {
+            advance(Duration::from_secs(15)).await;
+            // As the comments that keep a stream alive make it be polled.
+            assert!(futures_util::poll!(read.next()).is_pending());
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert!(sessions.knows(&reading), "somebody reads its stream");
+        assert!(!sessions.knows(&unused), "nobody ever used it");
+        assert!(!sessions.knows(&deaf), "nobody reads its stream");
+    }
+}
