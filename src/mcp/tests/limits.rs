@@ -127,7 +127,9 @@ async fn answers_hold(many: usize) {
     let plant = Plant::new(many);
     let mut client = Pipes::open(&plant.mcp).await;
     for value in [None, Some(Value::F64(71.5)), Some(Value::F64(f64::NAN))] {
-        value.iter().for_each(|value| plant.publish_all(value));
+        if let Some(value) = value {
+            plant.publish_all(&value);
+        }
         for (tool, arguments) in calls() {
             let result = client.call(tool, arguments.clone()).await;
             let index = TOOLS.iter().position(|name| *name == tool).unwrap();

@@ -327,9 +327,10 @@ impl Transport<RoleServer> for Pipe {
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        match id.and_then(|id| self.session.pending.lock().remove(id)).map(|answer| answer.send(item)) {
-            Some(Ok(())) => {}
-            Some(Err(_)) => tracing::debug!("the client left before its answer came"),
+        let awaited = id.and_then(|id| self.session.pending.lock().remove(id));
+        match awaited.map(|answer| answer.send(item).is_ok()) {
+            Some(true) => {}
+            Some(false) => tracing::debug!("the client left before its answer came"),
             None => tracing::debug!("a message that no request of the session waits for"),
         }
         std::future::ready(Ok(()))
