@@ -170,9 +170,9 @@ impl Site {
         }
         let mut request = format!("{method} /mcp HTTP/1.1\r\n");
         for (name, value) in fields.into_iter().filter(|field| !field.1.is_empty()) {
-            request.push_str(&format!("{name}: {value}\r\n"));
+            request.extend([name, ": ", value, "\r\n"]);
         }
-        request.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
+        request.extend(["Content-Length: ", &body.len().to_string(), "\r\n\r\n", body]);
         self.raw(request.as_bytes()).await
     }
 

@@ -88,7 +88,7 @@ async fn the_name_is_short_and_so_are_the_instructions() {
 
 /// Calls that go well and calls that do not.
 fn calls() -> Vec<(&'static str, Json)> {
-    let long = "x".repeat(300);
+    let (long, endless) = ("x".repeat(300), "x".repeat(100_000));
     let hundred = (0..100).map(|n| format!("boiler/nothing-{n}-{}", "y".repeat(60))).collect::<Vec<_>>();
     vec![
         ("list_devices", json!({})),
@@ -118,6 +118,11 @@ fn calls() -> Vec<(&'static str, Json)> {
         ("write_tag", json!({ "tag": "boiler/energy", "value": 50 })),
         ("write_tag", json!({ "tag": "nothing", "value": 50 })),
         ("write_tag", json!({ "tag": 7, "value": 50 })),
+        ("write_tag", json!({ "tag": endless, "value": 50 })),
+        ("write_tag", json!({ "tag": "boiler/setpoint", "value": endless })),
+        ("write_tag", json!({ endless.as_str(): 50 })),
+        ("read_tags", json!({ "tags": [endless] })),
+        ("list_tags", json!({ "filter": endless })),
         ("write_tag", json!({})),
     ]
 }
@@ -127,7 +132,9 @@ async fn answers_hold(many: usize) {
     let plant = Plant::new(many);
     let mut client = Pipes::open(&plant.mcp).await;
     for value in [None, Some(Value::F64(71.5)), Some(Value::F64(f64::NAN))] {
-        value.iter().for_each(|value| plant.publish_all(value));
+        if let Some(value) = value {
+            plant.publish_all(&value);
+        }
         for (tool, arguments) in calls() {
             let result = client.call(tool, arguments.clone()).await;
             let index = TOOLS.iter().position(|name| *name == tool).unwrap();
