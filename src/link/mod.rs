@@ -6,6 +6,9 @@ mod command;
 mod supervisor;
 pub mod transport;
 
+#[cfg(test)]
+mod tests;
+
 use std::{
     fmt,
     sync::{Arc, atomic::AtomicU64},

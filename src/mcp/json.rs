@@ -182,7 +182,7 @@ mod tests {
     fn numbers_leave_as_people_read_them() {
         let text = |sample: Value, kind| value(&sample, kind).to_string();
         assert_eq!(text(Value::F32(49.98), Kind::Float32), "49.98");
-        assert_eq!(text(Value::F32(f32::MAX), Kind::Float32), "3.4028235e38");
+        assert_eq!(text(Value::F32(f32::MAX), Kind::Float32), "3.4028235e+38");
         assert_eq!(text(Value::F64(30.3), Kind::Int16), "30.3");
         assert_eq!(text(Value::I64(-5), Kind::Int32), "-5");
         assert_eq!(text(Value::I64(i64::MIN), Kind::Int64), "\"-9223372036854775808\"");

@@ -22,6 +22,8 @@ const MIME: &str = "application/json";
 const LISTED: (usize, usize) = (250, 128 * 1024);
 /// Readings in a device's resource.
 const FIRST_TAGS: usize = 50;
+/// Longest name that is compared with those that there are.
+const COMPARED_BYTES: usize = 256;
 /// Least likeness of a name that is worth naming.
 const ALIKE: f64 = 0.8;
 
@@ -108,7 +110,7 @@ pub(super) fn read(store: &Store, uri: &str) -> Result<ReadResourceResult, Error
 /// That there is no such resource, and which is the nearest.
 pub(super) fn not_found(catalogue: &Catalogue, uri: &str) -> ErrorData {
     let nearest = match uri::parse(uri) {
-        Some(Target::Tag(path)) => catalogue.nearest(&path).map(uri::tag),
+        Some(Target::Tag(path)) => nearest_tag(catalogue, &path).map(uri::tag),
         Some(Target::Device(name)) => nearest_device(catalogue, &name).map(uri::device),
         None => None,
     };
@@ -123,14 +125,22 @@ pub(super) fn not_found(catalogue: &Catalogue, uri: &str) -> ErrorData {
 
 /// That there is no such tag, and which is the nearest.
 pub(super) fn unknown_tag(catalogue: &Catalogue, path: &str) -> String {
-    match catalogue.nearest(path) {
+    match nearest_tag(catalogue, path) {
         Some(nearest) => format!("no such tag; the nearest is {nearest}"),
         None => "no such tag; list_tags shows which there are".to_owned(),
     }
 }
 
+/// The tag whose path is most like `path`; none for what is far too long, as comparing takes its time.
+fn nearest_tag<'a>(catalogue: &'a Catalogue, path: &str) -> Option<&'a str> {
+    if path.len() > COMPARED_BYTES { None } else { catalogue.nearest(path) }
+}
+
 /// The device whose name is most like `name`, if one is like it at all.
 pub(super) fn nearest_device<'a>(catalogue: &'a Catalogue, name: &str) -> Option<&'a str> {
+    if name.len() > COMPARED_BYTES {
+        return None;
+    }
     let scored = catalogue.devices().iter().map(|entry| {
         let candidate = entry.device.name.as_str();
         (strsim::jaro_winkler(name, candidate), candidate)

@@ -39,6 +39,9 @@ not try to get round it. Never repeat a write that ended as unknown or differs b
 A setpoint takes effect at the speed of the process: read the measured tag to see it.
 7. Lists are paged: repeat the call with next_cursor.";
 
+/// Resources of one `subscriptions/listen`; with more none is accepted, as the SDK compares each with each.
+const LISTENED: usize = 10_000;
+
 /// Requests that the SDK knows. One of these comes as a custom request where its parameters cannot be read.
 const METHODS: [&str; 10] = [
     "completion/complete",
@@ -171,6 +174,7 @@ impl ServerHandler for Mcp {
         accepted.resource_subscriptions = requested
             .resource_subscriptions
             .as_ref()
+            .filter(|uris| uris.len() <= LISTENED)
             .map(|uris| uris.iter().filter(is_known).cloned().collect());
         Some(accepted)
     }

@@ -5,6 +5,8 @@ use serde_json::{Number, Value as Json};
 
 /// Most significant digits of a decimal that a float64 is sure to give back as they were.
 const EXACT_DIGITS: usize = 15;
+/// Longest text that an argument may have.
+const MOST_BYTES: usize = 1000;
 /// Longest piece of an argument that an error message repeats.
 const SHOWN_CHARS: usize = 80;
 
@@ -34,7 +36,7 @@ impl Arguments {
     pub(super) fn text(&self, name: &str) -> Result<Option<&str>, Problem> {
         match self.get(name) {
             None => Ok(None),
-            Some(Json::String(text)) => Ok(Some(text)),
+            Some(Json::String(text)) => short(name, text).map(Some),
             Some(other) => Err(wrong(name, other, "a string")),
         }
     }
@@ -64,14 +66,17 @@ impl Arguments {
         if items.is_empty() || items.len() > most {
             return Err(format!("`{name}` has {} items: allowed is {allowed}", items.len()));
         }
-        items.iter().map(|item| item.as_str().ok_or_else(|| wrong(name, item, &allowed))).collect()
+        items
+            .iter()
+            .map(|item| short(name, item.as_str().ok_or_else(|| wrong(name, item, &allowed))?))
+            .collect()
     }
 
     /// A value to write, as text. A number becomes the text that it was written as.
     pub(super) fn value(&self, name: &str) -> Result<Option<String>, Problem> {
         match self.get(name) {
             None => Ok(None),
-            Some(Json::String(text)) => Ok(Some(text.clone())),
+            Some(Json::String(text)) => short(name, text).map(|text| Some(text.to_owned())),
             Some(Json::Bool(flag)) => Ok(Some(flag.to_string())),
             Some(Json::Number(number)) => exact(number).map(Some).ok_or_else(|| {
                 format!(
@@ -95,6 +100,15 @@ pub(super) fn missing(name: &str, allowed: &str) -> Problem {
 
 fn wrong(name: &str, value: &Json, allowed: &str) -> Problem {
     format!("`{name}` is {}: allowed is {allowed}", shorten(&value.to_string()))
+}
+
+/// Refuses texts that would only fill answers and logs.
+fn short<'a>(name: &str, text: &'a str) -> Result<&'a str, Problem> {
+    if text.len() <= MOST_BYTES {
+        Ok(text)
+    } else {
+        Err(format!("`{name}` has a text of {} bytes: allowed are {MOST_BYTES}", text.len()))
+    }
 }
 
 fn shorten(text: &str) -> String {

@@ -21,6 +21,8 @@ pub(super) const NAME: &str = "read_tags";
 const ROWS: (usize, usize) = (100, 1000);
 /// How many paths and globs one call may have.
 const PATTERNS: usize = 100;
+/// How many unknown paths are told which tag is nearest.
+const NEAREST: usize = 3;
 /// Text bytes of the list of errors.
 const ERROR_BYTES: usize = 1500;
 
@@ -113,7 +115,7 @@ fn select<'a>(
     for path in paths {
         match catalogue.tag(path) {
             Some(entry) => drop(wanted.insert(order(entry.tag.path.as_str()))),
-            None => missing.push((path, unknown_tag(catalogue, path))),
+            None => missing.push(Missing::Path(path)),
         }
     }
     if !globs.is_empty() {
@@ -135,19 +137,32 @@ fn select<'a>(
             }
         }
         let nothing = globs.iter().zip(found).filter(|(_, found)| !found);
-        missing.extend(nothing.map(|(glob, _)| (*glob, "no tag matches".to_owned())));
+        missing.extend(nothing.map(|(glob, _)| Missing::Glob(glob)));
     }
     let after = after.map(order);
     let tags = wanted.into_iter().filter(|path| after.is_none_or(|after| *path > after));
     let tags = tags.filter_map(|(_, path)| catalogue.tag(path)).collect();
-    let errors = if after.is_none() { errors(&missing) } else { Vec::new() };
+    let errors = if after.is_none() { errors(catalogue, &missing) } else { Vec::new() };
     Ok(Selection { tags, errors })
 }
 
-fn errors(missing: &[(&str, String)]) -> Vec<Json> {
+/// What nothing was found for.
+enum Missing<'a> {
+    Path(&'a str),
+    Glob(&'a str),
+}
+
+/// The errors that fit, and how many there are beside them.
+fn errors(catalogue: &Catalogue, missing: &[Missing<'_>]) -> Vec<Json> {
     let mut rows = Vec::new();
     let mut room = ERROR_BYTES;
-    for (index, (tag, message)) in missing.iter().enumerate() {
+    for (index, missing_one) in missing.iter().enumerate() {
+        let (tag, message) = match *missing_one {
+            Missing::Glob(glob) => (glob, "no tag matches".to_owned()),
+            // Looking for the nearest goes through all tags.
+            Missing::Path(path) if index < NEAREST => (path, unknown_tag(catalogue, path)),
+            Missing::Path(path) => (path, "no such tag".to_owned()),
+        };
         let row = json!({ "tag": tag.chars().take(80).collect::<String>(), "message": message });
         let size = row.to_string().len();
         if size > room {

@@ -195,7 +195,7 @@ impl Endpoint {
             }
             None => {}
         }
-        if request.method() == Method::POST && self.sessions.are_full() {
+        if request.method() == Method::POST && !self.sessions.has_room() {
             let mut response = plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions: try again later");
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("60"));
             return Err(response);

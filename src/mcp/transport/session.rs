@@ -40,6 +40,8 @@ use crate::mcp::{Mcp, arrival::Arrival, subscriber::Subscriber};
 
 /// Messages of one session that wait for the SDK.
 const QUEUED: usize = 16;
+/// A session that was used so lately makes no room for others. Whoever reads a stream is seen far more often.
+const SPARED: Duration = Duration::from_secs(120);
 /// Bytes of randomness in an id.
 const ID_BYTES: usize = 24;
 
@@ -114,8 +116,22 @@ impl Sessions {
         self.live.lock().contains_key(id)
     }
 
-    pub(super) fn are_full(&self) -> bool {
-        self.live.lock().len() >= self.bounds.sessions
+    /// Whether another session can be had; where there are too many, the one that was unused for longest may end.
+    pub(super) fn has_room(&self) -> bool {
+        let mut live = self.live.lock();
+        if live.len() < self.bounds.sessions {
+            return true;
+        }
+        let unused =
+            live.iter().filter(|(_, session)| session.idle() > SPARED && session.pending.lock().is_empty());
+        let Some(id) = unused.max_by_key(|(_, session)| session.idle()).map(|(id, _)| Arc::clone(id)) else {
+            return false;
+        };
+        if let Some(session) = live.remove(&id) {
+            tracing::info!(session = shown(&id), "an unused session made room for another");
+            session.end();
+        }
+        true
     }
 
     /// Ends the sessions that nobody used for too long; runs until dropped.
@@ -327,9 +343,10 @@ impl Transport<RoleServer> for Pipe {
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
-        match id.and_then(|id| self.session.pending.lock().remove(id)).map(|answer| answer.send(item)) {
-            Some(Ok(())) => {}
-            Some(Err(_)) => tracing::debug!("the client left before its answer came"),
+        let awaited = id.and_then(|id| self.session.pending.lock().remove(id));
+        match awaited.map(|answer| answer.send(item).is_ok()) {
+            Some(true) => {}
+            Some(false) => tracing::debug!("the client left before its answer came"),
             None => tracing::debug!("a message that no request of the session waits for"),
         }
         std::future::ready(Ok(()))
@@ -359,4 +376,51 @@ fn new_id() -> Result<SessionId, SessionError> {
 /// As much of an id as a log may show.
 fn shown(id: &str) -> &str {
     id.get(..8).unwrap_or(id)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+    use crate::mcp::tests::plant::Plant;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_session_unused_for_longest_makes_room() {
+        let plant = Plant::new(0);
+        let bounds = Bounds { sessions: 2, idle: Duration::from_secs(3600) };
+        let sessions = Sessions::new(plant.mcp.clone(), bounds);
+        let (first, _a) = sessions.create_session().await.unwrap();
+        advance(Duration::from_secs(60)).await;
+        let (second, _b) = sessions.create_session().await.unwrap();
+        assert!(!sessions.has_room(), "both were used lately");
+        assert!(matches!(sessions.create_session().await, Err(SessionError::Full)));
+        advance(Duration::from_secs(100)).await;
+        assert!(sessions.has_room());
+        assert!(!sessions.knows(&first) && sessions.knows(&second));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unused_sessions_end_and_those_with_a_reader_do_not() {
+        let plant = Plant::new(0);
+        let bounds = Bounds { sessions: 10, idle: Duration::from_secs(600) };
+        let sessions = Arc::new(Sessions::new(plant.mcp.clone(), bounds));
+        let sweeping = Arc::clone(&sessions);
+        tokio::spawn(async move { sweeping.sweep().await });
+        let (unused, _a) = sessions.create_session().await.unwrap();
+        let (reading, _b) = sessions.create_session().await.unwrap();
+        let (deaf, _c) = sessions.create_session().await.unwrap();
+        let mut read = sessions.create_standalone_stream(&reading).await.unwrap();
+        let _unread = sessions.create_standalone_stream(&deaf).await.unwrap();
+        for _ in 0..100 {
+            advance(Duration::from_secs(15)).await;
+            // As the comments that keep a stream alive make it be polled.
+            assert!(futures_util::poll!(read.next()).is_pending());
+        }
+        sleep(Duration::from_secs(1)).await;
+        assert!(sessions.knows(&reading), "somebody reads its stream");
+        assert!(!sessions.knows(&unused), "nobody ever used it");
+        assert!(!sessions.knows(&deaf), "nobody reads its stream");
+    }
 }

@@ -174,10 +174,10 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
             _ => None,
         };
         let (answers, link) = (self.answers.clone(), Arc::clone(&self.link));
-        let line = encode(&item);
+        let encoded = encode(&item);
         async move {
             // Where the writer is gone, receive ends the session.
-            if let Some(line) = line
+            if let Some(line) = encoded
                 && answers.send(line).await.is_err()
             {
                 tracing::debug!("an answer came after the writer had failed");
