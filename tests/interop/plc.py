@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ class Request:
     @property
     def is_write(self) -> bool:
         return self.function in _WRITES
+
+
+logging.getLogger("pymodbus.logging").setLevel(logging.CRITICAL)
 
 
 class Plc:

@@ -222,17 +222,26 @@ def test_check_says_what_there_is(run: Run, save: Save, plc: Plc) -> None:
 # Reload
 
 
-def reload(bridge: Bridge, what: str, probe: Any) -> None:
-    bridge.signal(signal.SIGHUP)
-    until(what, probe)
+def two_plants(first: Plc, second: Plc) -> Site:
+    """The boiler plant, and a well with a connection of its own."""
+    well = [writable("pump", "coil", 0, "bool"), tag("level", "input", 0, "uint16")]
+    return boiler(first.port).connect("well", second.port).device("well", well, "well")
+
+
+@pytest.fixture
+def second() -> Iterator[Plc]:
+    server = Plc()
+    server.start()
+    yield server
+    server.close()
 
 
 @pytest.mark.parametrize("http", [False, True], ids=["stdio", "http"])
-def test_a_reload_applies_and_keeps_the_link(
-    serve: Serve, save: Save, web: Any, plc: Plc, http: bool
+def test_a_reload_applies_and_leaves_other_links_alone(
+    serve: Serve, save: Save, web: Any, plc: Plc, second: Plc, http: bool
 ) -> None:
     plc.set(HOLDING, 20, [4711])
-    bridge = serve(boiler(plc.port), http=http)
+    bridge = serve(two_plants(plc, second), http=http)
     served: Any
     if http:
         client: Web = web(bridge.url())
@@ -241,20 +250,29 @@ def test_a_reload_applies_and_keeps_the_link(
     else:
         served = tools(bridge)
     until("all is good", lambda: served.all_good("*"))
-    site = boiler(plc.port)
-    site.devices[0][1].append(tag("added", "holding", 20, "uint16"))
-    site.devices[0][1][3]["write"] = {"min": 30, "max": 40}
+    site = two_plants(plc, second)
+    tags = site.devices[0][1]
+    tags.append(tag("added", "holding", 20, "uint16"))
+    tags[3]["write"] = {"min": 30, "max": 40}
     del site.devices[1][1][1]
     save(site)
-    reload(bridge, "the added tag is listed", lambda: "boiler/added" in served.paths())
-    until("the added tag is good", lambda: served.all_good("boiler/added"))
+    bridge.signal(signal.SIGHUP)
+
+    def added() -> bool:
+        assert served.all_good("well/*"), "a tag of an unchanged connection suffered"
+        return "boiler/added" in served.paths()
+
+    until("the added tag is listed", added)
+    until("the added tag is good", lambda: served.all_good("*"))
     assert served.rows("boiler/added")["boiler/added"]["value"] == 4711
     assert "chiller/flow" not in served.paths()
     assert served.call("write_tag", tag="boiler/setpoint", value="50")["rule"] == "limits"
     assert served.call("write_tag", tag="boiler/setpoint", value="35")["outcome"] == "confirmed"
     assert served.call("write_tag", tag="chiller/setpoint", value="5")["outcome"] == "confirmed"
+    assert served.call("write_tag", tag="well/pump", value="on")["outcome"] == "confirmed"
     assert plc.writes == [Request(6, 1, 10, (350,)), Request(6, 2, 10, (5,))]
-    assert (plc.accepted, plc.open) == (1, 1)
+    assert (second.accepted, second.open) == (1, 1)
+    assert plc.open == 1
     bridge.stop()
 
 
@@ -289,8 +307,8 @@ def test_an_invalid_reload_changes_nothing(serve: Serve, save: Save, plc: Plc) -
     site = boiler(plc.port)
     site.writes = "off"
     save(site)
-    reload(
-        bridge,
+    bridge.signal(signal.SIGHUP)
+    until(
         "the mended file applies",
         lambda: served.call("write_tag", tag="boiler/setpoint", value="50").get("rule") == "mode",
     )
@@ -312,7 +330,7 @@ def test_a_reload_that_exchanges_registers(serve: Serve, save: Save, plc: Plc) -
         save(site(*places[turn % 2]))
         mark = len(bridge.log.text())
         bridge.signal(signal.SIGHUP)
-        bridge.log.wait("it was reloaded", lambda log: "reload" in log[mark:])
+        bridge.log.wait("the new file is in force", lambda log: "configuration in force" in log[mark:])
         right = {"boiler/a": (111, 222)[places[turn % 2][0]], "boiler/b": (111, 222)[places[turn % 2][1]]}
 
         def settled() -> bool:
@@ -326,7 +344,6 @@ def test_a_reload_that_exchanges_registers(serve: Serve, save: Save, plc: Plc) -
         assert answer["outcome"] == "confirmed"
         written = plc.writes[before:]
         assert written == [Request(6, 1, places[turn % 2][0], (right["boiler/a"],))]
-    assert plc.accepted == 1
 
 
 def test_a_reload_that_moves_the_connection(serve: Serve, save: Save, plc: Plc) -> None:
