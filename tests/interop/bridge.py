@@ -86,6 +86,8 @@ class Bridge:
         self._news = threading.Condition()
         self._ended = False
         self._lines: list[bytes] = []
+        self._messages: list[Any] = []
+        self._answers: dict[tuple[type, Any], Message] = {}
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -114,10 +116,8 @@ class Bridge:
         """The answer to the request `id`."""
 
         def found() -> Message | None:
-            for message in self.messages():
-                if "method" not in message and message.get("id") == id and type(message["id"]) is type(id):
-                    return message
-            return None
+            self._parse()
+            return self._answers.get((type(id), id))
 
         return self._wait(f"request {id!r} is answered", found, deadline)
 
@@ -130,10 +130,11 @@ class Bridge:
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return answer
 
-    def messages(self) -> list[Message]:
+    def messages(self) -> list[Any]:
+        """All lines of stdout so far; each must be JSON."""
         with self._news:
-            lines = list(self._lines)
-        return [json.loads(line) for line in lines]
+            self._parse()
+            return list(self._messages)
 
     def end_input(self) -> None:
         assert self.process.stdin is not None
@@ -163,6 +164,13 @@ class Bridge:
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()
+
+    def _parse(self) -> None:
+        for line in self._lines[len(self._messages) :]:
+            message = json.loads(line)
+            self._messages.append(message)
+            if isinstance(message, dict) and "method" not in message:
+                self._answers.setdefault((type(message.get("id")), message.get("id")), message)
 
     def _wait(self, what: str, probe: Callable[[], Any], deadline: float) -> Any:
         with self._news:
