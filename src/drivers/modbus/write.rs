@@ -64,9 +64,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let Some(entry) = self.plant.entries.get(at) else { return Ok(()) };
         let payload = match entry.encode(&command.value) {
-            Ok(payload) => payload,
-            Err(refusal) => {
+            Some(Ok(payload)) => payload,
+            Some(Err(refusal)) => {
                 command.answer(rejected(&refusal));
+                return Ok(());
+            }
+            None => {
+                let text = "input registers and discrete inputs cannot be written";
+                command.answer(Report::new(Outcome::Rejected(Rule::Access), text));
                 return Ok(());
             }
         };
@@ -96,6 +101,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Sent::Over(report) => (report, Ok(())),
             Sent::Ended(report, end) => (report, Err(end)),
         };
+        if report.outcome == Outcome::Unknown {
+            self.doubt(at);
+        }
         let previous = report.previous.clone().or(current);
         command.answer(Report { previous, ..report });
         end
@@ -202,7 +210,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Err(End::Stopped) => (Err("fieldbridge stops".to_owned()), Err(End::Stopped)),
             Err(End::Lost(problem)) => (Err(problem.clone()), Err(End::Lost(problem))),
         };
-        command.answer(Report { previous, ..verdict(&said, held) });
+        let report = Report { previous, ..verdict(&said, held) };
+        if matches!(report.outcome, Outcome::Written | Outcome::Unknown) {
+            self.doubt(at);
+        }
+        command.answer(report);
         end
     }
 
@@ -232,6 +244,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.batch.push(entry.update(value.clone()));
         self.sink.publish(&mut self.batch);
         Ok(Held { value, same: sent.is(data) })
+    }
+
+    /// What was read before is in doubt: the tag's unit is read again now, not at its next scan.
+    fn doubt(&mut self, at: usize) {
+        if let Some(entry) = self.plant.entries.get(at) {
+            self.schedule.restart(entry.unit, Instant::now());
+        }
     }
 
     /// When waiting for an answer to this command ends.

@@ -249,3 +249,31 @@ async fn a_time_out_leaves_the_id_unused_for_long() {
     let unlike: std::collections::HashSet<_> = ids.iter().collect();
     assert_eq!(unlike.len(), 300);
 }
+
+#[tokio::test]
+async fn a_real_socket_by_its_host_name() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("localhost:{}", listener.local_addr().unwrap().port());
+    let units = [unit(1, vec![polled(1, Table::Holding, 0, Kind::Uint16)])];
+    let mut driver = Modbus::new(address, Duration::from_secs(10), &units, Arc::default());
+    let connection = driver.connect().await.unwrap();
+    assert!(connection.nodelay().unwrap());
+    let (mut device, _) = listener.accept().await.unwrap();
+    let script = tokio::spawn(async move {
+        let mut request = [0; 12];
+        device.read_exact(&mut request).await.unwrap();
+        assert_eq!(request[2..], hex("00000006010300000001"));
+        let mut answer = request[..2].to_vec();
+        answer.extend(hex("00000005010302002A"));
+        device.write_all(&answer).await.unwrap();
+    });
+    let (_queue, mut inbox) = queue(CancellationToken::new());
+    let told = Arc::new(Recorder::default());
+    let end = driver.run(connection, &mut inbox, &Sink::new(told.clone())).await;
+    script.await.unwrap();
+    assert!(matches!(end, SessionEnd::Lost(error) if error.problem == "closed by the device"));
+    assert_eq!(told.last(1).unwrap().value, Some(Value::U64(42)));
+    drop(listener);
+    let error = driver.connect().await.unwrap_err();
+    assert!(error.to_string().starts_with("localhost:"), "{error}");
+}

@@ -5,6 +5,9 @@ use tokio::time::sleep;
 use super::*;
 use crate::model::{Outcome, Rule};
 
+/// How many requests poll the plant.
+const POLLS: u32 = 5;
+
 fn plant() -> [Unit; 1] {
     let mut tenth = polled(2, Table::Holding, 10, Kind::Uint16);
     tenth.point.format = format(Kind::Uint16, "0.1");
@@ -13,6 +16,7 @@ fn plant() -> [Unit; 1] {
         tenth,
         polled(3, Table::Coil, 3, Kind::Bool),
         polled(4, Table::Holding, 20, Kind::Float32),
+        polled(5, Table::Input, 0, Kind::Uint16),
     ];
     // Polled once, so that what follows is the writes' own.
     for tag in &mut tags {
@@ -29,7 +33,7 @@ fn obedient() -> impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'static {
         let at = usize::from(asked.address());
         match asked.pdu[0] {
             1 => return Some(vec![1, 1, u8::from(coil)]),
-            3 => return Some(asked.registers(|at| registers[usize::from(at)])),
+            3 | 4 => return Some(asked.registers(|at| registers[usize::from(at)])),
             5 => coil = asked.pdu[3] == 0xFF,
             6 => registers[at] = asked.count(),
             16 => {
@@ -54,6 +58,7 @@ async fn settled_with(
     let (rig, peer) = start(&plant());
     let log = device(peer, answer);
     sleep(Duration::from_millis(10)).await;
+    assert_eq!(log.lock().unwrap().len(), usize::try_from(POLLS).unwrap());
     log.lock().unwrap().clear();
     (rig, log)
 }
@@ -91,8 +96,11 @@ async fn a_time_out_of_a17_is_unknown_and_nothing_is_repeated() {
     assert_eq!(asked.elapsed(), TIMEOUT);
     assert!(report.message.contains("may have taken the value"), "{}", report.message);
     sleep(Duration::from_secs(60)).await;
-    assert_eq!(frames(&log), [hex("06019000D7")], "no second write by any function");
-    assert_eq!(rig.told.last(1).unwrap().value, Some(Value::U64(0)), "what was read stays");
+    let writes: Vec<_> = frames(&log).into_iter().filter(|pdu| matches!(pdu[0], 5 | 6 | 15 | 16)).collect();
+    assert_eq!(writes, [hex("06019000D7")], "no second write by any function");
+    // What was read before is in doubt, so it was read again at once and not an hour later.
+    let (at, told) = rig.told.of(1).pop().unwrap();
+    assert_eq!((at, told.value), (asked + TIMEOUT, Some(Value::U64(0))));
     rig.stopped().await;
 }
 
@@ -149,7 +157,7 @@ async fn what_is_read_back_decides() {
         reads += u32::from(!asked.is_write());
         Some(match asked.is_write() {
             true => asked.echo(),
-            false if reads <= 3 => read_zeros(asked),
+            false if reads <= POLLS => read_zeros(asked),
             false => asked.exception(1),
         })
     })
@@ -271,7 +279,7 @@ async fn nothing_is_written_where_the_expectation_cannot_be_read() {
     let mut reads = 0;
     let (rig, log) = settled_with(move |asked| {
         reads += 1;
-        Some(if reads <= 3 { read_zeros(asked) } else { asked.exception(4) })
+        Some(if reads <= POLLS { read_zeros(asked) } else { asked.exception(4) })
     })
     .await;
     let permit = Grant::default();
@@ -290,6 +298,10 @@ async fn what_cannot_be_encoded_is_rejected_before_any_byte() {
     assert_eq!(report.outcome, Outcome::Rejected(Rule::RawRange));
     let report = rig.write(3, Value::F64(1.0)).await.unwrap();
     assert_eq!(report.outcome, Outcome::Rejected(Rule::Type));
+    let report = rig.write(3, Value::I64(1)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Type));
+    let report = rig.write(5, Value::U64(1)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Access));
     let report = rig.write(77, Value::F64(1.0)).await.unwrap();
     assert_eq!(report.outcome, Outcome::NotSent);
     assert!(frames(&log).is_empty());
@@ -360,15 +372,14 @@ async fn a_late_answer_to_a_write_confirms_nothing() {
     let (rig, mut peer) = start(&[unit(9, vec![tag])]);
     let poll = peer.asked().await.unwrap();
     peer.answer(&poll, &read_zeros(&poll)).await;
-    let report = rig.write(1, Value::U64(1));
+    let (report, next) = (rig.write(1, Value::U64(1)), rig.write(1, Value::U64(2)));
     let first = peer.asked().await.unwrap();
     assert_eq!(report.await.unwrap().outcome, Outcome::Unknown);
-    let report = rig.write(1, Value::U64(2));
     let second = peer.asked().await.unwrap();
     assert_eq!(second.pdu, hex("0601900002"));
     peer.answer(&first, &first.echo()).await;
     peer.answer(&second, &second.exception(4)).await;
-    assert_eq!(report.await.unwrap().outcome, Outcome::Refused);
+    assert_eq!(next.await.unwrap().outcome, Outcome::Refused);
     assert_eq!(rig.count(|counters| &counters.dropped), 1);
     rig.stopped().await;
 }
