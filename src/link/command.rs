@@ -58,6 +58,7 @@ pub fn queue(stop: CancellationToken) -> (Queue, Inbox) {
 
 impl Command {
     /// A command and the place where its report will arrive.
+    #[must_use]
     pub fn new(
         tag: TagId,
         value: Value,

@@ -1,0 +1,7 @@
+//! The simulators from outside: raw bytes on real sockets, written by hand from the specification.
+#![expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may fail by a panic")]
+
+mod boiler;
+mod lifecycle;
+mod modbus;
+mod raw;

@@ -1,0 +1,166 @@
+//! Writes: mode, access, type, limits, order of arrival, routing. Knows no frames and no MCP types.
+
+mod journal;
+mod rules;
+mod ticket;
+
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use parking_lot::RwLock;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    config::WriteMode,
+    link::{Command, Queue},
+    model::{Outcome, Report, Setpoint, TagId},
+    store::Store,
+};
+use rules::Admitted;
+use ticket::Ticket;
+
+/// How long a session may overstay a write's deadline with its answer, before the answer is `unknown`.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// Decides on every write and knows how it ended.
+pub struct Control {
+    store: Arc<Store>,
+    stamps: AtomicU64,
+    table: RwLock<Arc<Table>>,
+}
+
+/// What a configuration allows, and where its tags are written.
+#[derive(Debug, Default)]
+pub struct Table {
+    pub writes: WriteMode,
+    /// Deadline of writes to tags that set none.
+    pub timeout: Duration,
+    pub routes: HashMap<TagId, Route>,
+}
+
+/// Where the writes to one tag go.
+#[derive(Debug, Clone)]
+pub struct Route {
+    pub setpoint: Arc<dyn Setpoint>,
+    pub queue: Queue,
+    /// Stamp of the last write that left.
+    pub latest: Arc<AtomicU64>,
+}
+
+/// When a call came in: a number that orders calls, and the moment that deadlines count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Stamp {
+    pub number: u64,
+    at: Instant,
+}
+
+/// One write as it was asked for.
+#[derive(Debug, Clone)]
+pub struct WriteRequest {
+    pub tag: String,
+    /// The value as text, read by the tag's type.
+    pub value: String,
+    /// Writes only where the device holds this value.
+    pub expect: Option<String>,
+    /// Checks every rule and sends nothing.
+    pub dry_run: bool,
+    /// Why, in the caller's words, for the log.
+    pub reason: Option<String>,
+    /// Who, for the log.
+    pub caller: String,
+    pub stamp: Stamp,
+}
+
+impl Control {
+    #[must_use]
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store, stamps: AtomicU64::new(0), table: RwLock::default() }
+    }
+
+    /// Puts a configuration's rules in the place of the present ones.
+    pub fn install(&self, table: Table) {
+        *self.table.write() = Arc::new(table);
+    }
+
+    /// The rules in force.
+    #[must_use]
+    pub fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.table.read())
+    }
+
+    /// Stamps a call on arrival: of two writes to a tag, the one stamped later wins.
+    #[must_use]
+    pub fn stamp(&self) -> Stamp {
+        Stamp { number: self.stamps.fetch_add(1, Ordering::Relaxed) + 1, at: Instant::now() }
+    }
+
+    /// Does one write. It runs to its end, and into the log, even where nobody waits for this future any more.
+    pub async fn write(self: &Arc<Self>, request: WriteRequest) -> Report {
+        let control = Arc::clone(self);
+        let task = tokio::spawn(async move {
+            let report = control.run(&request).await;
+            journal::outcome(&request, &report);
+            report
+        });
+        task.await.unwrap_or_else(|error| {
+            Report::new(Outcome::Unknown, format!("the write failed inside: {error}"))
+        })
+    }
+
+    async fn run(self: &Arc<Self>, request: &WriteRequest) -> Report {
+        let admitted = match self.admit(request) {
+            Ok(admitted) => admitted,
+            Err(report) => return report,
+        };
+        let Admitted { entry, route, accepted, expect, previous, timeout } = admitted;
+        let complete = |mut report: Report| {
+            report.requested = Some(accepted.requested.clone());
+            report.previous = report.previous.or_else(|| previous.clone());
+            report
+        };
+        if request.dry_run {
+            let text = format!("all rules passed; {} would be sent, nothing was", accepted.effective);
+            return complete(Report::new(Outcome::DryRun, text));
+        }
+        journal::intent(request, &accepted);
+        let deadline = request.stamp.at + timeout;
+        let ticket = Arc::new(Ticket::default());
+        let permit = ticket::Gate {
+            control: Arc::clone(self),
+            ticket: Arc::clone(&ticket),
+            latest: Arc::clone(&route.latest),
+            stamp: request.stamp.number,
+            expect: expect.clone(),
+            deadline,
+        };
+        let (command, mut answer) =
+            Command::new(entry.id, accepted.effective.clone(), expect.is_some(), deadline, Box::new(permit));
+        route.queue.push(command);
+        if let Ok(Ok(report)) = timeout_at(deadline, &mut answer).await {
+            return complete(report);
+        }
+        if ticket.abandon() {
+            return complete(Report::new(Outcome::NotSent, ticket::too_late(timeout)));
+        }
+        complete(match timeout_at(deadline + GRACE, answer).await {
+            Ok(Ok(report)) => report,
+            _ => Report::new(Outcome::Unknown, "it was sent, and no answer came before its deadline"),
+        })
+    }
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,277 @@
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+use rust_decimal::Decimal;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    link::{Host, Inbox},
+    model::{
+        Accepted, Access, Device, Kind, Limits, LinkState, Quality, Refusal, Rule, Tag, TagPath, Update,
+        Value,
+    },
+    store::{Connection, DeviceLayout, Layout, TagLayout},
+};
+
+/// A raw uint16 at scale 0.1.
+#[derive(Debug)]
+struct Tenths;
+
+impl Setpoint for Tenths {
+    fn accept(&self, text: &str) -> Result<Accepted, Refusal> {
+        let number: f64 =
+            text.parse().map_err(|_error| Refusal::Type { text: text.into(), allowed: "a number" })?;
+        if !(0.0..=6553.5).contains(&number) {
+            let (min, max) = ("0".into(), "6553.5".into());
+            return Err(Refusal::RawRange { text: text.into(), kind: Kind::Uint16, min, max });
+        }
+        let effective = Value::F64((number * 10.0).round() / 10.0);
+        Ok(Accepted { requested: Value::F64(number), effective })
+    }
+}
+
+struct Plant {
+    control: Arc<Control>,
+    inbox: Inbox,
+    id: TagId,
+    queue: Queue,
+    sink: crate::link::Sink,
+}
+
+fn plant() -> Plant {
+    let store = Arc::new(Store::default());
+    let tag = |name: &str, access| {
+        let limits = Limits { min: Some(Decimal::from(20)), max: Some(Decimal::from(95)), timeout: None };
+        let path = TagPath::parse(name).unwrap();
+        let (description, unit) = (String::new(), Some("°C".into()));
+        let (kind, scaled) = (Kind::Uint16, true);
+        let (range, deadband, stale_after) = (None, None, None);
+        let tag = Tag { path, description, kind, scaled, unit, range, deadband, stale_after, access, limits };
+        TagLayout { tag: Arc::new(tag), keep: None }
+    };
+    let device = Device {
+        name: "boiler".into(),
+        description: String::new(),
+        vendor: String::new(),
+        model: String::new(),
+        connection: "plc".into(),
+        driver: "modbus-tcp",
+        address: String::new(),
+    };
+    let tags = vec![tag("boiler/setpoint", Access::ReadWrite), tag("boiler/temperature", Access::ReadOnly)];
+    let device = DeviceLayout { device: Arc::new(device), counters: Arc::default(), keep: None, tags };
+    let catalogue = store.install(Layout { site: "site".into(), devices: vec![device] });
+    let id = catalogue.tag("boiler/setpoint").unwrap().id;
+    let host = Connection::new(store.clone(), [id].into(), [].into());
+    let sink = host.open();
+    host.state(LinkState::Connected, None);
+    let control = Arc::new(Control::new(store));
+    let (queue, inbox) = crate::link::queue(CancellationToken::new());
+    let plant = Plant { control, inbox, id, queue, sink };
+    plant.install(WriteMode::Allow);
+    plant
+}
+
+impl Plant {
+    fn install(&self, writes: WriteMode) {
+        let route = Route { setpoint: Arc::new(Tenths), queue: self.queue.clone(), latest: Arc::default() };
+        let routes = HashMap::from([(self.id, route)]);
+        self.control.install(Table { writes, timeout: Duration::from_secs(5), routes });
+    }
+
+    fn holds(&self, value: f64) {
+        let value = Some(Value::F64(value));
+        self.sink.publish(&mut vec![Update { tag: self.id, value, quality: Quality::Good, detail: None }]);
+    }
+
+    fn request(&self, value: &str) -> WriteRequest {
+        WriteRequest {
+            tag: "boiler/setpoint".into(),
+            value: value.into(),
+            expect: None,
+            dry_run: false,
+            reason: None,
+            caller: "test".into(),
+            stamp: self.control.stamp(),
+        }
+    }
+
+    fn write(&self, request: WriteRequest) -> JoinHandle<Report> {
+        let control = self.control.clone();
+        tokio::spawn(async move { control.write(request).await })
+    }
+
+    /// Asks for what must be rejected without anything reaching the inbox.
+    async fn rejected(&mut self, request: WriteRequest) -> Report {
+        let report = self.control.write(request).await;
+        assert!(self.inbox.ready().is_none(), "nothing may be queued");
+        report
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_rule_is_named_and_queues_nothing() {
+    let mut plant = plant();
+    plant.holds(60.0);
+    let request = plant.request("70");
+    for (tag, value, rule, words) in [
+        ("boiler/setpiont", "70", Rule::Tag, "the nearest is `boiler/setpoint`"),
+        ("boiler/temperature", "70", Rule::Access, "read-only"),
+        ("boiler/setpoint", "warm", Rule::Type, "`warm` is not a number"),
+        ("boiler/setpoint", "7000", Rule::RawRange, "allowed is 0 to 6553.5"),
+        ("boiler/setpoint", "95.04", Rule::Limits, "95.04 is outside the limits: allowed is 20 to 95 °C"),
+        ("boiler/setpoint", "19.96", Rule::Limits, "19.96 is outside the limits"),
+    ] {
+        let report =
+            plant.rejected(WriteRequest { tag: tag.into(), value: value.into(), ..request.clone() }).await;
+        assert_eq!(report.outcome, Outcome::Rejected(rule), "{tag} {value}");
+        assert!(report.message.contains(words), "{}", report.message);
+    }
+    let report = plant.rejected(WriteRequest { expect: Some("cold".into()), ..request.clone() }).await;
+    assert_eq!((report.outcome, report.requested), (Outcome::Rejected(Rule::Type), Some(Value::F64(70.0))));
+    for (mode, rule) in [(WriteMode::Off, Rule::Mode), (WriteMode::Confirm, Rule::Confirmation)] {
+        plant.install(mode);
+        assert_eq!(plant.rejected(request.clone()).await.outcome, Outcome::Rejected(rule));
+        let dry = WriteRequest { dry_run: true, ..request.clone() };
+        assert_eq!(plant.rejected(dry).await.outcome, Outcome::Rejected(rule));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_passes_the_rules_and_sends_nothing() {
+    let mut plant = plant();
+    plant.holds(60.0);
+    let request = WriteRequest { dry_run: true, ..plant.request("71.26") };
+    let report = plant.rejected(request.clone()).await;
+    assert_eq!(report.outcome, Outcome::DryRun);
+    assert_eq!((report.requested, report.previous), (Some(Value::F64(71.26)), Some(Value::F64(60.0))));
+    assert!(report.message.contains("71.3 would be sent"), "{}", report.message);
+    let report = plant.rejected(WriteRequest { expect: Some("61".into()), ..request.clone() }).await;
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Expectation));
+    let report = plant.rejected(WriteRequest { expect: Some("60".into()), ..request }).await;
+    assert_eq!(report.outcome, Outcome::DryRun);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_command_carries_the_rounded_value_and_the_answer_comes_back() {
+    let mut plant = plant();
+    plant.holds(60.0);
+    let write = plant.write(plant.request("21.37"));
+    let mut command = plant.inbox.next().await.unwrap();
+    assert_eq!((command.tag, &command.value, command.read_first), (plant.id, &Value::F64(21.4), false));
+    command.grant(None).unwrap();
+    command.answer(Report { value: Some(Value::F64(21.4)), ..Report::new(Outcome::Confirmed, "read back") });
+    let report = write.await.unwrap();
+    assert_eq!(report.outcome, Outcome::Confirmed);
+    assert_eq!(report.requested, Some(Value::F64(21.37)));
+    assert_eq!((report.value, report.previous), (Some(Value::F64(21.4)), Some(Value::F64(60.0))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expectation_is_judged_by_what_the_device_holds() {
+    let mut plant = plant();
+    plant.holds(60.0);
+    let request = WriteRequest { expect: Some("60".into()), ..plant.request("70") };
+    let write = plant.write(request.clone());
+    let mut command = plant.inbox.next().await.unwrap();
+    assert!(command.read_first);
+    let report = command.grant(Some(&Value::F64(61.0))).unwrap_err();
+    command.answer(report);
+    let report = write.await.unwrap();
+    assert_eq!(
+        (report.outcome, report.value),
+        (Outcome::Rejected(Rule::Expectation), Some(Value::F64(61.0)))
+    );
+    assert_eq!(report.message, "expected 60, but the device holds 61");
+
+    let write = plant.write(request);
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(Some(&Value::F64(60.0))).unwrap();
+    command.answer(Report::new(Outcome::Confirmed, ""));
+    assert_eq!(write.await.unwrap().outcome, Outcome::Confirmed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_older_write_never_follows_a_later_one() {
+    let mut plant = plant();
+    let (older, later) = (plant.request("30"), plant.request("40"));
+    let later = plant.write(later);
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(None).unwrap();
+    command.answer(Report::new(Outcome::Confirmed, ""));
+    assert_eq!(later.await.unwrap().outcome, Outcome::Confirmed);
+
+    let older = plant.write(older);
+    let mut command = plant.inbox.next().await.unwrap();
+    let report = command.grant(None).unwrap_err();
+    command.answer(report);
+    assert_eq!(older.await.unwrap().outcome, Outcome::Rejected(Rule::Superseded));
+
+    let (first, second) = (plant.request("50"), plant.request("60"));
+    for request in [first, second] {
+        let write = plant.write(request);
+        let mut command = plant.inbox.next().await.unwrap();
+        command.grant(None).unwrap();
+        command.answer(Report::new(Outcome::Confirmed, ""));
+        assert_eq!(write.await.unwrap().outcome, Outcome::Confirmed, "in order both are done");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_counts_from_arrival_and_nothing_leaves_after_it() {
+    let mut plant = plant();
+    let request = plant.request("70");
+    let arrived = Instant::now();
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let report = plant.control.write(request).await;
+    assert_eq!((report.outcome, arrived.elapsed()), (Outcome::NotSent, Duration::from_secs(5)));
+    let mut command = plant.inbox.ready().unwrap();
+    assert_eq!(command.deadline, arrived + Duration::from_secs(5));
+    assert_eq!(
+        command.grant(None).unwrap_err().outcome,
+        Outcome::NotSent,
+        "its caller was told that it never left"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_left_and_was_not_answered_is_unknown() {
+    let mut plant = plant();
+    let write = plant.write(plant.request("70"));
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(None).unwrap();
+    let report = write.await.unwrap();
+    assert_eq!(report.outcome, Outcome::Unknown);
+
+    let write = plant.write(plant.request("70"));
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(None).unwrap();
+    drop(command);
+    assert_eq!(write.await.unwrap().outcome, Outcome::Unknown, "the session ended");
+
+    let write = plant.write(plant.request("70"));
+    drop(plant.inbox.next().await.unwrap());
+    assert_eq!(write.await.unwrap().outcome, Outcome::NotSent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_turned_off_stop_what_still_waits() {
+    let mut plant = plant();
+    let write = plant.write(plant.request("70"));
+    let mut command = plant.inbox.next().await.unwrap();
+    plant.install(WriteMode::Off);
+    let report = command.grant(None).unwrap_err();
+    command.answer(report);
+    assert_eq!(write.await.unwrap().outcome, Outcome::Rejected(Rule::Mode));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_goes_on_when_its_caller_leaves() {
+    let mut plant = plant();
+    let write = plant.write(plant.request("70"));
+    let mut command = plant.inbox.next().await.unwrap();
+    write.abort();
+    assert!(write.await.unwrap_err().is_cancelled());
+    command.grant(None).unwrap();
+}

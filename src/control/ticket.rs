@@ -1,0 +1,72 @@
+//! The moment in which a waiting write becomes one that leaves, or one that never will.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU8, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::Instant;
+
+use super::{Control, rules};
+use crate::{
+    link::Permit,
+    model::{Outcome, Report, Rule, Value},
+};
+
+const WAITING: u8 = 0;
+const LEFT: u8 = 1;
+const ABANDONED: u8 = 2;
+
+/// Decides between the session that wants to send and the caller whose deadline passed: only one of them wins.
+#[derive(Debug, Default)]
+pub(super) struct Ticket(AtomicU8);
+
+/// The permit of one write.
+pub(super) struct Gate {
+    pub(super) control: Arc<Control>,
+    pub(super) ticket: Arc<Ticket>,
+    pub(super) latest: Arc<AtomicU64>,
+    pub(super) stamp: u64,
+    pub(super) expect: Option<Value>,
+    pub(super) deadline: Instant,
+}
+
+impl Ticket {
+    fn leave(&self) -> bool {
+        self.0.compare_exchange(WAITING, LEFT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Whether the write can no longer leave; `false` where it already did.
+    pub(super) fn abandon(&self) -> bool {
+        self.0.compare_exchange(WAITING, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+}
+
+impl Permit for Gate {
+    fn grant(&mut self, current: Option<&Value>) -> Result<(), Report> {
+        rules::mode(self.control.table().writes)?;
+        if let Some(expect) = &self.expect
+            && current != Some(expect)
+        {
+            return Err(rules::unexpected(expect, current));
+        }
+        if self.latest.load(Ordering::Acquire) > self.stamp {
+            return Err(rules::reject(
+                Rule::Superseded,
+                "a later write to this tag was sent before this one",
+            ));
+        }
+        if Instant::now() >= self.deadline || !self.ticket.leave() {
+            return Err(Report::new(Outcome::NotSent, "its deadline passed before it could be sent"));
+        }
+        self.latest.fetch_max(self.stamp, Ordering::AcqRel);
+        Ok(())
+    }
+}
+
+pub(super) fn too_late(timeout: Duration) -> String {
+    format!("its turn did not come within its deadline of {} ms", timeout.as_millis())
+}

@@ -1,0 +1,95 @@
+//! The tags and devices of one configuration, ordered, for listing and looking up.
+
+use std::{collections::HashMap, sync::Arc};
+
+use crate::{
+    link::Counters,
+    model::{Device, DeviceId, Tag, TagId, TagPath},
+};
+
+/// Everything that one configuration serves. It never changes; a reload puts another in its place.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    pub site: Arc<str>,
+    /// Counts the configurations of this process.
+    pub generation: u64,
+    tags: Vec<TagEntry>,
+    devices: Vec<DeviceEntry>,
+    paths: HashMap<TagPath, usize>,
+}
+
+/// A tag and its number in the store.
+#[derive(Debug, Clone)]
+pub struct TagEntry {
+    pub id: TagId,
+    pub tag: Arc<Tag>,
+    pub device: DeviceId,
+}
+
+/// A device and its number in the store.
+#[derive(Debug, Clone)]
+pub struct DeviceEntry {
+    pub id: DeviceId,
+    pub device: Arc<Device>,
+    /// Of the link that the device is on.
+    pub counters: Arc<Counters>,
+}
+
+impl Catalogue {
+    pub(super) fn new(
+        site: &str,
+        generation: u64,
+        mut tags: Vec<TagEntry>,
+        mut devices: Vec<DeviceEntry>,
+    ) -> Self {
+        // A device's tags must stand together: `/` sorts after `-`, so compare device first.
+        tags.sort_by(|a, b| {
+            let (a, b) = (&a.tag.path, &b.tag.path);
+            a.device().cmp(b.device()).then_with(|| a.cmp(b))
+        });
+        devices.sort_by(|a, b| a.device.name.cmp(&b.device.name));
+        let paths = tags.iter().enumerate().map(|(index, entry)| (entry.tag.path.clone(), index)).collect();
+        Self { site: site.into(), generation, tags, devices, paths }
+    }
+
+    /// All tags, ordered by device and path.
+    #[must_use]
+    pub fn tags(&self) -> &[TagEntry] {
+        &self.tags
+    }
+
+    /// All devices, ordered by name.
+    #[must_use]
+    pub fn devices(&self) -> &[DeviceEntry] {
+        &self.devices
+    }
+
+    #[must_use]
+    pub fn tag(&self, path: &str) -> Option<&TagEntry> {
+        self.paths.get(path).and_then(|&index| self.tags.get(index))
+    }
+
+    #[must_use]
+    pub fn device(&self, name: &str) -> Option<&DeviceEntry> {
+        let index = self.devices.binary_search_by(|entry| entry.device.name.as_str().cmp(name)).ok()?;
+        self.devices.get(index)
+    }
+
+    /// The tags of one device, ordered by path.
+    #[must_use]
+    pub fn tags_of(&self, device: &str) -> &[TagEntry] {
+        let start = self.tags.partition_point(|entry| entry.tag.path.device() < device);
+        let end = self.tags.partition_point(|entry| entry.tag.path.device() <= device);
+        self.tags.get(start..end).unwrap_or_default()
+    }
+
+    /// The tag whose path is most like `path`, if one is like it at all.
+    #[must_use]
+    pub fn nearest(&self, path: &str) -> Option<&str> {
+        let scored = self.tags.iter().map(|entry| {
+            let candidate = entry.tag.path.as_str();
+            (strsim::jaro_winkler(path, candidate), candidate)
+        });
+        scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(score, _)| *score > 0.8).map(|(_, path)| path)
+    }
+}

@@ -1,0 +1,244 @@
+//! The store's inside: one slot a tag and a device, changed under one short lock a batch.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use tokio::time::Instant;
+
+use super::{Catalogue, Counts, DeviceReading, Reading, observer::Registered, subscription::Shared};
+use crate::model::{
+    Device, DeviceId, DeviceState, LinkState, Quality, Reason, Sample, Tag, TagId, Update, Value,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    pub(super) catalogue: Arc<Catalogue>,
+    /// Numbers are never given twice: a tag that is gone leaves an empty place.
+    pub(super) tags: Vec<Option<TagSlot>>,
+    pub(super) devices: Vec<Option<DeviceSlot>>,
+    pub(super) subscribers: Vec<Arc<Shared>>,
+}
+
+#[derive(Debug)]
+pub(super) struct TagSlot {
+    pub(super) tag: Arc<Tag>,
+    /// The session that may publish; 0 is none.
+    pub(super) session: u64,
+    pub(super) sample: Sample,
+    marked: Marked,
+    pub(super) observers: Vec<Registered>,
+}
+
+/// What subscribers were last told to look at.
+#[derive(Debug, PartialEq)]
+struct Marked {
+    value: Value,
+    quality: Quality,
+    detail: Option<Arc<str>>,
+}
+
+#[derive(Debug)]
+pub(super) struct DeviceSlot {
+    pub(super) device: Arc<Device>,
+    pub(super) session: u64,
+    pub(super) link: LinkState,
+    pub(super) link_detail: Option<Arc<str>>,
+    pub(super) state: DeviceState,
+    pub(super) detail: Option<Arc<str>>,
+    pub(super) since: SystemTime,
+}
+
+impl TagSlot {
+    pub(super) fn new(tag: Arc<Tag>) -> Self {
+        let quality = Quality::Bad(Reason::NeverRead);
+        let server_time = SystemTime::now();
+        Self {
+            tag,
+            session: 0,
+            sample: Sample {
+                value: Value::Null,
+                quality,
+                detail: None,
+                source_time: None,
+                taken: None,
+                server_time,
+            },
+            marked: Marked { value: Value::Null, quality, detail: None },
+            observers: Vec::new(),
+        }
+    }
+
+    /// Takes what `update` says; `true` where subscribers should look.
+    fn apply(&mut self, id: TagId, update: Update, now: Instant, time: SystemTime) -> bool {
+        let sample = &mut self.sample;
+        if let Some(value) = update.value {
+            sample.value = value;
+            sample.source_time = Some(time);
+            sample.taken = Some(now);
+        }
+        sample.quality = update.quality;
+        sample.detail = update.detail;
+        sample.server_time = time;
+        for observer in &self.observers {
+            observer.observe(id, Some(&self.sample));
+        }
+        let changed = self.differs();
+        if changed {
+            let Sample { value, quality, detail, .. } = &self.sample;
+            self.marked = Marked { value: value.clone(), quality: *quality, detail: detail.clone() };
+        }
+        changed
+    }
+
+    fn differs(&self) -> bool {
+        let Sample { value, quality, detail, .. } = &self.sample;
+        if self.marked.quality != *quality || self.marked.detail != *detail {
+            return true;
+        }
+        match (self.tag.deadband, self.marked.value.as_f64(), value.as_f64()) {
+            // Float dust must not make a step of exactly the deadband count as more.
+            (Some(deadband), Some(old), Some(new)) => (new - old).abs() > deadband * (1.0 + 1e-9),
+            _ => self.marked.value != *value,
+        }
+    }
+
+    pub(super) fn reading(&self, now: Instant) -> Reading {
+        let mut sample = self.sample.clone();
+        let age = sample.taken.map(|taken| now.saturating_duration_since(taken));
+        if self.is_overdue(now) {
+            sample.quality = Quality::Uncertain(Reason::Stale);
+            sample.detail = None;
+        }
+        Reading { sample, age }
+    }
+
+    /// When the sample becomes stale, if it is good and can.
+    pub(super) fn expiry(&self) -> Option<Instant> {
+        let good = self.sample.quality == Quality::Good;
+        self.tag.stale_after.filter(|_| good).zip(self.sample.taken).map(|(after, taken)| taken + after)
+    }
+
+    fn is_overdue(&self, now: Instant) -> bool {
+        self.expiry().is_some_and(|expiry| expiry < now)
+    }
+}
+
+impl DeviceSlot {
+    pub(super) fn new(device: Arc<Device>) -> Self {
+        Self {
+            device,
+            session: 0,
+            link: LinkState::Connecting,
+            link_detail: None,
+            state: DeviceState::NotConnected,
+            detail: None,
+            since: SystemTime::now(),
+        }
+    }
+}
+
+impl Slots {
+    pub(super) fn tag(&self, id: TagId) -> Option<&TagSlot> {
+        self.tags.get(usize::try_from(id.0).ok()?)?.as_ref()
+    }
+
+    pub(super) fn tag_mut(&mut self, id: TagId) -> Option<&mut TagSlot> {
+        self.tags.get_mut(usize::try_from(id.0).ok()?)?.as_mut()
+    }
+
+    pub(super) fn device(&self, id: DeviceId) -> Option<&DeviceSlot> {
+        self.devices.get(usize::try_from(id.0).ok()?)?.as_ref()
+    }
+
+    pub(super) fn device_mut(&mut self, id: DeviceId) -> Option<&mut DeviceSlot> {
+        self.devices.get_mut(usize::try_from(id.0).ok()?)?.as_mut()
+    }
+
+    /// Takes a batch; what does not belong to `session` is discarded. Empties the batch.
+    pub(super) fn apply(&mut self, session: u64, batch: &mut Vec<Update>) {
+        let (now, time) = (Instant::now(), SystemTime::now());
+        let mut changed = Vec::new();
+        for update in batch.drain(..) {
+            let id = update.tag;
+            let Some(slot) = self.tag_mut(id).filter(|slot| slot.session == session) else { continue };
+            if slot.apply(id, update, now, time) {
+                changed.push(id);
+            }
+        }
+        self.mark_tags(&changed);
+    }
+
+    /// Gives tags a quality that keeps their values, whatever session they belong to.
+    pub(super) fn degrade(
+        &mut self,
+        tags: impl Iterator<Item = TagId>,
+        quality: Quality,
+        detail: Option<&Arc<str>>,
+    ) {
+        let (now, time) = (Instant::now(), SystemTime::now());
+        let mut changed = Vec::new();
+        for id in tags {
+            let update = Update { tag: id, value: None, quality, detail: detail.cloned() };
+            if self.tag_mut(id).is_some_and(|slot| slot.apply(id, update, now, time)) {
+                changed.push(id);
+            }
+        }
+        self.mark_tags(&changed);
+    }
+
+    /// Makes overdue tags uncertain; returns when the next one will be.
+    pub(super) fn sweep(&mut self) -> Option<Instant> {
+        let now = Instant::now();
+        let ids = (0..).map(TagId).zip(&self.tags);
+        let overdue = ids.filter(|(_, slot)| slot.as_ref().is_some_and(|slot| slot.is_overdue(now)));
+        let overdue = overdue.map(|(id, _)| id).collect::<Vec<_>>();
+        self.degrade(overdue.into_iter(), Quality::Uncertain(Reason::Stale), None);
+        self.tags.iter().flatten().filter_map(TagSlot::expiry).min()
+    }
+
+    fn mark_tags(&self, changed: &[TagId]) {
+        if !changed.is_empty() {
+            for subscriber in &self.subscribers {
+                subscriber.mark_tags(changed);
+            }
+        }
+    }
+
+    pub(super) fn mark_device(&self, id: DeviceId) {
+        for subscriber in &self.subscribers {
+            subscriber.mark_device(id);
+        }
+    }
+
+    pub(super) fn device_reading(&self, id: DeviceId) -> Option<DeviceReading> {
+        let slot = self.device(id)?;
+        let mut counts = Counts::default();
+        let now = Instant::now();
+        for entry in self.catalogue.tags_of(&slot.device.name) {
+            match self.tag(entry.id).map(|slot| slot.reading_quality(now)) {
+                Some(Quality::Good) => counts.good += 1,
+                Some(Quality::Uncertain(_)) => counts.uncertain += 1,
+                Some(Quality::Bad(_)) | None => counts.bad += 1,
+            }
+        }
+        Some(DeviceReading {
+            link: slot.link,
+            link_detail: slot.link_detail.clone(),
+            state: slot.state,
+            detail: slot.detail.clone(),
+            since: slot.since,
+            counts,
+        })
+    }
+}
+
+impl TagSlot {
+    fn reading_quality(&self, now: Instant) -> Quality {
+        if self.is_overdue(now) { Quality::Uncertain(Reason::Stale) } else { self.sample.quality }
+    }
+}
+
+/// Shortest and longest pause of the sweeper.
+pub(super) const SWEEP: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
