@@ -6,7 +6,7 @@ use tokio_modbus::{Request, Response};
 
 use super::{
     Unit,
-    plan::{MAX_GAP, Need, Read, is_bits, plan},
+    plan::{MAX_GAP, Need, Read, plan},
 };
 use crate::{
     codec::value::{Codec, Fault, Raw},
@@ -95,7 +95,7 @@ impl Plant {
         for (at, unit) in units.iter().enumerate() {
             for polled in &unit.tags {
                 let point = &polled.point;
-                let count = if is_bits(point.table) { 1 } else { point.format.registers() };
+                let count = if point.table.is_bits() { 1 } else { point.format.registers() };
                 // A scan of no time would never leave the line alone.
                 let scan = polled.scan.max(Duration::from_millis(1));
                 let (table, address) = (point.table, point.address);
@@ -222,7 +222,7 @@ impl Entry {
     }
 
     fn count(&self) -> u16 {
-        if is_bits(self.table) { 1 } else { self.codec.registers() }
+        if self.table.is_bits() { 1 } else { self.codec.registers() }
     }
 }
 
