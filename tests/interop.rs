@@ -11,7 +11,8 @@ use std::{
 };
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fieldbridge");
-const VERSION: &str = "import sys; sys.exit('needs Python 3.11 or later' if sys.version_info < (3, 11) else 0)";
+const VERSION: &str =
+    "import sys; sys.exit('needs Python 3.11 or later' if sys.version_info < (3, 11) else 0)";
 
 fn main() -> ExitCode {
     match run() {
