@@ -36,6 +36,7 @@ class Site:
     """A site of connections and devices, as the text of its file."""
 
     writes: str = "allow"
+    server: dict[str, Any] = field(default_factory=dict)
     connections: list[dict[str, Any]] = field(default_factory=list)
     devices: list[tuple[dict[str, Any], list[dict[str, Any]]]] = field(default_factory=list)
 
@@ -53,6 +54,7 @@ class Site:
 
     def text(self) -> str:
         parts = ["[site]\n" + _keys({"name": "interop", "writes": self.writes})]
+        parts += ["[server]\n" + _keys(self.server)]
         parts += ["[[connections]]\n" + _keys(keys) for keys in self.connections]
         for keys, tags in self.devices:
             parts.append("[[devices]]\n" + _keys(keys))
