@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,7 +19,6 @@ from mcp.types import CallToolResult, ResourceUpdatedNotification, TextResourceC
 import bridge
 from bridge import ERAS, Bridge, Log, Message
 from waiting import until_async
-import json
 
 
 @dataclass(frozen=True)

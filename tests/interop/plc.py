@@ -121,7 +121,8 @@ class Plc:
             self._memory = server.context
         server.context = self._memory
         await server.serve_forever(background=True)
-        self.port = server.transport.sockets[0].getsockname()[1]
+        listener: Any = server.transport
+        self.port = listener.sockets[0].getsockname()[1]
         self._server = server
 
     async def _stop(self) -> None:

@@ -86,7 +86,8 @@ async def test_list_tags_filters(peer: Connected) -> None:
 async def test_paging_visits_each_tag_once(peer: Connected) -> None:
     async with peer as bridge:
         for tool, arguments in (("list_tags", {}), ("read_tags", {"tags": ["*"]})):
-            seen, more = [], {}
+            seen: list[str] = []
+            more: dict[str, str] = {}
             while True:
                 page = await bridge.answer(tool, **arguments, limit=2, **more)
                 assert len(page["tags"]) <= 2

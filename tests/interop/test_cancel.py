@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ def cancelled(id: int | str | None) -> Message:
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
 
 
-def answered(bridge: Bridge) -> list[object]:
+def answered(bridge: Bridge) -> list[Any]:
     """The ids of all answers, once the input has ended."""
     bridge.end_input()
     assert bridge.wait() == 0, bridge.log.text()

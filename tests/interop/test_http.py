@@ -78,8 +78,8 @@ def test_d07_unknown_and_missing_sessions(url: str, web: Any) -> None:
         headers = other.headers(None)
         if method == "GET":
             headers["Accept"] = "text/event-stream"
-        body = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}' if method == "POST" else None
-        other.connection.request(method, other.path, body, headers)
+        data = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}' if method == "POST" else None
+        other.connection.request(method, other.path, data, headers)
         assert other.connection.getresponse().status == 404, method
     client.session = None
     status, _, body = client.post(request(1, "tools/list"), MCP_Protocol_Version="2025-11-25")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pymodbus.client import ModbusTcpClient
@@ -40,7 +40,7 @@ CASES = [
 
 def registers(kind: str, order: str, value: Any) -> list[int]:
     """What pymodbus makes of `value`; it knows the order of words, we exchange the bytes."""
-    words = "little" if order in ("CDAB", "DCBA") else "big"
+    words: Literal["big", "little"] = "little" if order in ("CDAB", "DCBA") else "big"
     plain = ModbusTcpClient.convert_to_registers(value, KINDS[kind][0], word_order=words)
     if order in ("BADC", "DCBA"):
         return [struct.unpack("<H", struct.pack(">H", word))[0] for word in plain]

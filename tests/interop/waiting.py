@@ -14,7 +14,7 @@ DEADLINE = 20.0
 _PAUSE = 0.005
 
 
-def until(what: str, probe: Callable[[], T], deadline: float = DEADLINE) -> T:
+def until(what: str, probe: Callable[[], T | None], deadline: float = DEADLINE) -> T:
     """Returns the first true answer of `probe`."""
     end = time.monotonic() + deadline
     while True:
@@ -25,7 +25,7 @@ def until(what: str, probe: Callable[[], T], deadline: float = DEADLINE) -> T:
         time.sleep(_PAUSE)
 
 
-async def until_async(what: str, probe: Callable[[], Awaitable[T]], deadline: float = DEADLINE) -> T:
+async def until_async(what: str, probe: Callable[[], Awaitable[T | None]], deadline: float = DEADLINE) -> T:
     """As `until`, for a probe that waits itself."""
     end = time.monotonic() + deadline
     while True:
