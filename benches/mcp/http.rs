@@ -83,7 +83,7 @@ impl Client {
     }
 
     /// Calls again and again until the window ends.
-    pub(crate) async fn load(mut self, calls: Calls, first: usize, window: Window) -> Result<Samples> {
+    pub(crate) async fn load(&mut self, calls: Calls, first: usize, window: Window) -> Result<Samples> {
         let mut samples = Samples::default();
         let mut next = 0_u64;
         while window.goes_on(samples.all()) {

@@ -41,6 +41,8 @@ pub(crate) struct Samples {
 /// Numbers of one measurement.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Numbers {
+    /// All of them, those in the warm-up too.
+    pub(crate) calls: f64,
     pub(crate) median_us: f64,
     pub(crate) p99_us: f64,
     pub(crate) per_second: f64,
@@ -61,11 +63,12 @@ impl Samples {
         }
     }
 
-    /// Takes another client's.
-    pub(crate) fn merge(&mut self, other: Self) {
+    /// Those of two clients.
+    pub(crate) fn merge(mut self, other: Self) -> Self {
         self.latencies.extend(other.latencies);
         self.outside += other.outside;
         self.length = other.length;
+        self
     }
 
     /// All answers, those outside the window too.
@@ -80,11 +83,13 @@ impl Samples {
             let index = self.latencies.len().saturating_sub(1) * part / 100;
             self.latencies.get(index).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e6)
         };
+        let calls = self.all() as f64;
         Numbers {
+            calls,
             median_us: at(50),
             p99_us: at(99),
             per_second: self.latencies.len() as f64 / window.seconds(),
-            cpu_us: cpu.map_or(f64::NAN, |cpu| cpu.as_secs_f64() * 1e6 / self.all() as f64),
+            cpu_us: cpu.map_or(f64::NAN, |cpu| cpu.as_secs_f64() * 1e6 / calls),
             answer_bytes: self.length as f64,
         }
     }

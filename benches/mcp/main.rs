@@ -31,11 +31,14 @@ struct Arguments {
     /// Measures the echo beside itself.
     #[arg(long)]
     twin: bool,
-    /// How often the two are measured in turn.
-    #[arg(long, default_value_t = 11, value_parser = clap::value_parser!(u32).range(1..=100))]
+    /// How often the two are started.
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
+    pairs: u32,
+    /// How often the two are then measured in turn.
+    #[arg(long, default_value_t = 15, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
     /// How long one measurement lasts, after a warm-up of a third of it.
-    #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u32).range(30..=10_000))]
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(30..=10_000))]
     window_ms: u32,
     /// Only comparisons whose name contains this.
     #[arg(long, default_value = "")]

@@ -2,12 +2,12 @@
 
 use std::{fs, thread};
 
-use crate::load::Numbers;
+use crate::{Arguments, load::Numbers};
 
 /// Least share of the echo's calls per second that is wanted.
 const WANTED: f64 = 0.8;
 
-/// Least, median and greatest of several runs.
+/// Median and bounds of several runs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spread {
     least: f64,
@@ -15,6 +15,7 @@ pub(crate) struct Spread {
     greatest: f64,
 }
 
+/// Least, median and greatest.
 pub(crate) fn spread(values: &[f64]) -> Spread {
     Spread {
         least: values.iter().copied().fold(f64::INFINITY, f64::min),
@@ -24,10 +25,19 @@ pub(crate) fn spread(values: &[f64]) -> Spread {
 }
 
 pub(crate) fn median(values: &[f64]) -> f64 {
+    middle(values).median
+}
+
+/// The bounds of the middle half, and the median.
+pub(crate) fn middle(values: &[f64]) -> Spread {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let at = |index: usize| sorted.get(index).copied().unwrap_or(f64::NAN);
-    f64::midpoint(at(sorted.len() / 2), at(sorted.len().saturating_sub(1) / 2))
+    let last = sorted.len().saturating_sub(1);
+    let at = |quarter: usize| {
+        let (down, up) = (sorted.get(last * quarter / 4), sorted.get((last * quarter).div_ceil(4)));
+        down.zip(up).map_or(f64::NAN, |(down, up)| f64::midpoint(*down, *up))
+    };
+    Spread { least: at(1), median: at(2), greatest: at(3) }
 }
 
 /// What it ran on.
@@ -45,13 +55,15 @@ pub(crate) fn machine() -> String {
     )
 }
 
-pub(crate) fn speed_head(rounds: u32, window_ms: u32) {
+pub(crate) fn speed_head(arguments: &Arguments) {
+    let Arguments { pairs, rounds, window_ms, .. } = arguments;
     println!(
         "
 read_tags of one tag (fieldbridge) beside echo of that tag's path (bare rmcp server), each a process of its own;
-medians of {rounds} rounds of {window_ms} ms, the two in turn. stdio and http speak 2025-11-25, http with a session and a
-connection a client; http modern speaks 2026-07-28. CPU is the server's, a call; size is an answer's, in bytes.
-Wanted: calls/s at least {WANTED} of the echo's. The ratio of CPU strays less where other programs take the cores.
+medians over {rounds} rounds of {window_ms} ms with each of {pairs} pairs of processes, the two in turn. stdio and http speak
+2025-11-25, http with a session and a connection a client; http modern speaks 2026-07-28. CPU is the server's, a call;
+size is an answer's, in bytes. Wanted: calls/s at least {WANTED} of the echo's. The ratio of CPU strays least where other
+programs take the cores. In brackets: the middle half of the rounds.
 "
     );
     let title = |text: &str| format!("{text:^44}");
@@ -63,7 +75,7 @@ Wanted: calls/s at least {WANTED} of the echo's. The ratio of CPU strays less wh
 
 pub(crate) fn speed_row(name: &str, outstanding: usize, ours: &Numbers, theirs: &Numbers, ratio: Spread) {
     let group = |of: &Numbers| {
-        let Numbers { median_us, p99_us, per_second, cpu_us, answer_bytes } = of;
+        let Numbers { median_us, p99_us, per_second, cpu_us, answer_bytes, .. } = of;
         format!(
             "{median_us:>5.0} µs {p99_us:>6.0} µs {per_second:>8.0} {cpu_us:>7.1} µs {answer_bytes:>4.0} "
         )

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use tokio::{task::JoinSet, time::timeout};
+use futures_util::future::try_join_all;
+use tokio::time::timeout;
 
 use crate::{
     Arguments,
@@ -11,7 +12,7 @@ use crate::{
     http,
     load::{Numbers, Samples, Window},
     plant::{Plant, TAGS, tag},
-    report::{self, median, spread},
+    report::{self, median, middle},
     server::{Process, Subject, Wire},
     stdio,
 };
@@ -46,103 +47,123 @@ const CASES: [Case; 8] = [
 
 /// Measures and prints the table.
 pub(crate) async fn run(subject: Subject, arguments: &Arguments, plant: &Plant) -> Result<()> {
-    report::speed_head(arguments.rounds, arguments.window_ms);
+    report::speed_head(arguments);
     let length = Duration::from_millis(arguments.window_ms.into());
     for case in CASES.into_iter().filter(|case| case.name.contains(&arguments.only)) {
         // The twin of an echo on pipes is another one.
         let subject = if subject == Subject::Echo { case.beside } else { subject };
-        let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for round in 0..arguments.rounds {
-            let (a, b) = if round % 2 == 0 {
-                let a = one(subject, case, length, plant).await?;
-                (a, one(case.beside, case, length, plant).await?)
-            } else {
-                let b = one(case.beside, case, length, plant).await?;
-                (one(subject, case, length, plant).await?, b)
-            };
-            ratios.push(a.per_second / b.per_second);
-            ours.push(a);
-            theirs.push(b);
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..arguments.pairs {
+            let mut us = Running::start(subject, case, plant).await?;
+            let mut them = Running::start(case.beside, case, plant).await?;
+            for round in 0..arguments.rounds {
+                if round % 2 == 0 {
+                    ours.push(us.measure(length).await?);
+                    theirs.push(them.measure(length).await?);
+                } else {
+                    theirs.push(them.measure(length).await?);
+                    ours.push(us.measure(length).await?);
+                }
+            }
+            us.process.kill().await?;
+            them.process.kill().await?;
         }
-        report::speed_row(case.name, case.outstanding, &typical(&ours), &typical(&theirs), spread(&ratios));
+        let ratios = ours.iter().zip(&theirs).map(|(us, them)| us.per_second / them.per_second);
+        let ratio = middle(&ratios.collect::<Vec<_>>());
+        report::speed_row(case.name, case.outstanding, &typical(&ours), &typical(&theirs), ratio);
     }
     report::speed_foot();
     Ok(())
 }
 
-/// Starts a server, waits until its plant is good, and measures it.
-async fn one(subject: Subject, case: Case, length: Duration, plant: &Plant) -> Result<Numbers> {
-    let mut process = Process::spawn(subject, case.wire, plant)?;
-    let calls = Calls { subject, era: case.era };
-    let measured = timeout(length * 3 + Duration::from_secs(60), async {
-        match case.wire {
-            Wire::Stdio => over_stdio(&mut process, calls, case.outstanding, length).await,
-            Wire::Http => over_http(&mut process, calls, case.outstanding, length).await,
+/// A server whose plant is good, and its clients.
+#[derive(Debug)]
+struct Running {
+    process: Process,
+    calls: Calls,
+    outstanding: usize,
+    clients: Clients,
+}
+
+#[derive(Debug)]
+enum Clients {
+    Stdio(stdio::Client),
+    Http(Vec<http::Client>),
+}
+
+impl Running {
+    async fn start(subject: Subject, case: Case, plant: &Plant) -> Result<Self> {
+        let mut process = Process::spawn(subject, case.wire, plant)?;
+        let calls = Calls { subject, era: case.era };
+        let opened = timeout(Duration::from_secs(30), Clients::open(&mut process, calls, case)).await;
+        match opened.context("the start hangs").and_then(|done| done) {
+            Ok(clients) => Ok(Self { process, calls, outstanding: case.outstanding, clients }),
+            Err(error) => Err(process.explain(error)),
         }
-    });
-    let numbers = match measured.await.context("the measurement hangs").and_then(|done| done) {
-        Ok(numbers) => numbers,
-        Err(error) => return Err(process.explain(error)),
-    };
-    process.kill().await?;
-    Ok(numbers)
+    }
+
+    async fn measure(&mut self, length: Duration) -> Result<Numbers> {
+        let before = self.process.cpu();
+        let window = Window::of(length);
+        let (calls, outstanding) = (self.calls, self.outstanding);
+        let loaded = timeout(length * 2 + Duration::from_secs(30), async {
+            match &mut self.clients {
+                Clients::Stdio(client) => client.load(calls, outstanding, window).await,
+                Clients::Http(clients) => {
+                    let loads = clients
+                        .iter_mut()
+                        .enumerate()
+                        .map(|(index, client)| client.load(calls, index * TAGS / outstanding, window));
+                    let all = try_join_all(loads).await?;
+                    Ok(all.into_iter().fold(Samples::default(), Samples::merge))
+                }
+            }
+        });
+        match loaded.await.context("the measurement hangs").and_then(|done| done) {
+            Ok(samples) => {
+                let cpu = self.process.cpu().zip(before).and_then(|(now, before)| now.checked_sub(before));
+                Ok(samples.numbers(window, cpu))
+            }
+            Err(error) => Err(self.process.explain(error)),
+        }
+    }
 }
 
-async fn over_stdio(
-    process: &mut Process,
-    calls: Calls,
-    outstanding: usize,
-    length: Duration,
-) -> Result<Numbers> {
-    let mut client = stdio::Client::new(process)?;
-    client.open().await?;
-    let mut patience = Patience::default();
-    while calls.subject == Subject::Fieldbridge
-        && !Calls::all_good(&client.exchange(&calls.whole_plant(0)).await?, TAGS)
-    {
-        patience.wait().await?;
+impl Clients {
+    async fn open(process: &mut Process, calls: Calls, case: Case) -> Result<Self> {
+        let mut clients = match case.wire {
+            Wire::Stdio => {
+                let mut client = stdio::Client::new(process)?;
+                client.open().await?;
+                Self::Stdio(client)
+            }
+            Wire::Http => {
+                let address = process.address().await?;
+                let mut clients = Vec::new();
+                for _ in 0..case.outstanding {
+                    clients.push(http::Client::open(address, calls).await?);
+                }
+                Self::Http(clients)
+            }
+        };
+        let mut patience = Patience::default();
+        while calls.subject == Subject::Fieldbridge
+            && !Calls::all_good(&clients.exchange(&calls.whole_plant(0)).await?, TAGS)
+        {
+            patience.wait().await?;
+        }
+        Calls::tells(&clients.exchange(&calls.request(1, &tag(7))).await?, &tag(7))?;
+        Ok(clients)
     }
-    Calls::tells(&client.exchange(&calls.request(1, &tag(7))).await?, &tag(7))?;
-    let before = process.cpu();
-    let window = Window::of(length);
-    let samples = client.load(calls, outstanding, window).await?;
-    Ok(samples.numbers(window, since(before, process)))
-}
 
-async fn over_http(
-    process: &mut Process,
-    calls: Calls,
-    outstanding: usize,
-    length: Duration,
-) -> Result<Numbers> {
-    let address = process.address().await?;
-    let mut clients = Vec::new();
-    for _ in 0..outstanding {
-        clients.push(http::Client::open(address, calls).await?);
+    async fn exchange(&mut self, request: &str) -> Result<String> {
+        match self {
+            Self::Stdio(client) => client.exchange(request).await,
+            Self::Http(clients) => {
+                Ok(clients.first_mut().context("no client")?.exchange(request).await?.to_owned())
+            }
+        }
     }
-    let client = clients.first_mut().context("no client")?;
-    let mut patience = Patience::default();
-    while calls.subject == Subject::Fieldbridge
-        && !Calls::all_good(client.exchange(&calls.whole_plant(0)).await?, TAGS)
-    {
-        patience.wait().await?;
-    }
-    Calls::tells(client.exchange(&calls.request(1, &tag(7))).await?, &tag(7))?;
-    let before = process.cpu();
-    let window = Window::of(length);
-    let mut tasks = JoinSet::new();
-    for (index, client) in clients.into_iter().enumerate() {
-        tasks.spawn(client.load(calls, index * TAGS / outstanding, window));
-    }
-    let mut samples = Samples::default();
-    while let Some(done) = tasks.join_next().await {
-        samples.merge(done??);
-    }
-    Ok(samples.numbers(window, since(before, process)))
-}
-
-fn since(before: Option<Duration>, process: &Process) -> Option<Duration> {
-    process.cpu()?.checked_sub(before?)
 }
 
 /// Bounds the wait for a plant that becomes good.
@@ -158,14 +179,17 @@ impl Patience {
     }
 }
 
-/// The median over the rounds of each number.
+/// The median over the rounds of each number, but for CPU time: its clock is too coarse for one round.
 fn typical(rounds: &[Numbers]) -> Numbers {
-    let of = |number: fn(&Numbers) -> f64| median(&rounds.iter().map(number).collect::<Vec<_>>());
+    let of = |number: fn(&Numbers) -> f64| rounds.iter().map(number).collect::<Vec<_>>();
+    let calls: f64 = of(|round| round.calls).iter().sum();
+    let cpu: f64 = rounds.iter().map(|round| round.cpu_us * round.calls).sum();
     Numbers {
-        median_us: of(|round| round.median_us),
-        p99_us: of(|round| round.p99_us),
-        per_second: of(|round| round.per_second),
-        cpu_us: of(|round| round.cpu_us),
-        answer_bytes: of(|round| round.answer_bytes),
+        calls,
+        median_us: median(&of(|round| round.median_us)),
+        p99_us: median(&of(|round| round.p99_us)),
+        per_second: median(&of(|round| round.per_second)),
+        cpu_us: cpu / calls,
+        answer_bytes: median(&of(|round| round.answer_bytes)),
     }
 }
