@@ -30,6 +30,18 @@ pub enum WriteMode {
     Allow,
 }
 
+impl WriteMode {
+    /// The name in site files.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Confirm => "confirm",
+            Self::Allow => "allow",
+        }
+    }
+}
+
 /// How the tags are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerSettings {

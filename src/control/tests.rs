@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use rust_decimal::Decimal;
 use tokio::task::JoinHandle;
@@ -21,7 +21,7 @@ struct Tenths;
 impl Setpoint for Tenths {
     fn accept(&self, text: &str) -> Result<Accepted, Refusal> {
         let number: f64 =
-            text.parse().map_err(|_| Refusal::Type { text: text.into(), allowed: "a number" })?;
+            text.parse().map_err(|_error| Refusal::Type { text: text.into(), allowed: "a number" })?;
         if !(0.0..=6553.5).contains(&number) {
             let (min, max) = ("0".into(), "6553.5".into());
             return Err(Refusal::RawRange { text: text.into(), kind: Kind::Uint16, min, max });

@@ -132,6 +132,11 @@ impl Inbox {
         self.receiver.try_recv().ok()
     }
 
+    /// Ends when it is time to stop; takes no command. Cancel-safe.
+    pub async fn stopped(&self) {
+        self.stop.cancelled().await;
+    }
+
     /// Whether it is time to stop.
     #[must_use]
     pub fn is_stopped(&self) -> bool {

@@ -4,6 +4,7 @@
 
 mod command;
 mod supervisor;
+pub mod transport;
 
 #[cfg(test)]
 mod tests;
@@ -86,6 +87,8 @@ pub struct Counters {
     pub exceptions: AtomicU64,
     /// Late and foreign answers that were dropped.
     pub dropped: AtomicU64,
+    /// Scans that were skipped because the one before them was not over.
+    pub overruns: AtomicU64,
 }
 
 impl Sink {

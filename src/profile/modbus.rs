@@ -18,3 +18,50 @@ pub struct Point {
     pub address: u16,
     pub format: Format,
 }
+
+impl Table {
+    /// The name in profiles.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Coil => "coil",
+            Self::Discrete => "discrete",
+            Self::Input => "input",
+            Self::Holding => "holding",
+        }
+    }
+
+    /// Whether it holds single bits; else 16-bit registers.
+    #[must_use]
+    pub fn is_bits(self) -> bool {
+        matches!(self, Self::Coil | Self::Discrete)
+    }
+
+    /// Whether the protocol has a function that writes to it.
+    #[must_use]
+    pub fn is_writable(self) -> bool {
+        matches!(self, Self::Coil | Self::Holding)
+    }
+
+    /// Code of the function that reads it (Modbus Application Protocol V1.1b3, section 6).
+    #[must_use]
+    pub fn read_code(self) -> u8 {
+        match self {
+            Self::Coil => 1,
+            Self::Discrete => 2,
+            Self::Holding => 3,
+            Self::Input => 4,
+        }
+    }
+
+    /// Code of the function that writes one value of `width` bits or registers to it; `None` for a read-only table.
+    #[must_use]
+    pub fn write_code(self, width: u16) -> Option<u8> {
+        match self {
+            Self::Coil => Some(5),
+            Self::Holding if width == 1 => Some(6),
+            Self::Holding => Some(16),
+            Self::Discrete | Self::Input => None,
+        }
+    }
+}

@@ -1,1 +1,7 @@
-//! x
+//! Integration tests over the public API, with the simulators in process.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod plant;
+mod reload;
+mod tidy;
+mod writes;

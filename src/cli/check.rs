@@ -1,0 +1,248 @@
+//! `check`: what a site file means, or everything that is wrong with it.
+
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
+
+use super::CheckArgs;
+use crate::{
+    codec::value::{Format, Order},
+    config::{self, Connection, Endpoint, Problems, Site, Source, TagSpec},
+    model::{Access, Kind, Limits},
+    profile::{
+        modbus::{Point, Table},
+        registers,
+    },
+};
+
+pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    match config::load(&args.config, std::env::vars_os()) {
+        Ok(site) => {
+            io::stdout().write_all(render(&site).as_bytes())?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(problems) => Ok(refuse(&problems)),
+    }
+}
+
+/// Prints the problems on stderr, and gives the exit code of a configuration that cannot be used.
+#[expect(clippy::print_stderr, reason = "the answer of a command that refuses, apart from its result")]
+pub(super) fn refuse(problems: &Problems) -> ExitCode {
+    eprint!("{}", render_problems(problems));
+    ExitCode::from(2)
+}
+
+/// A summary of the site for a person: how every connection, device and tag was understood, then the warnings.
+#[must_use]
+pub fn render(site: &Site) -> String {
+    let mut text = format!(
+        "site {}: writes {}, write deadline {} ms\n",
+        site.name,
+        site.writes.name(),
+        site.write_timeout.as_millis()
+    );
+    let served = match site.server.http {
+        Some(address) => format!("http://{address}/mcp"),
+        None => "stdio only".to_owned(),
+    };
+    push(
+        &mut text,
+        &format!(
+            "server: {served}, notifications of one tag at least {} ms apart\n\n",
+            site.server.notify_min.as_millis()
+        ),
+    );
+    for table in [connections(site), devices(site), tags(site)] {
+        push(&mut text, &aligned(&table));
+        push(&mut text, "\n");
+    }
+    push(&mut text, &counts(site));
+    if !site.warnings.is_empty() {
+        push(&mut text, &format!("\n{}:\n", count(site.warnings.len(), "warning")));
+        for warning in &site.warnings {
+            push(&mut text, &format!("{warning}\n"));
+        }
+    }
+    text
+}
+
+/// Every problem on a line of its own, then their number.
+#[must_use]
+pub fn render_problems(problems: &Problems) -> String {
+    format!("{problems}\n\n{}\n", count(problems.len(), "problem"))
+}
+
+fn push(text: &mut String, more: &str) {
+    text.push_str(more);
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
+}
+
+fn counts(site: &Site) -> String {
+    let devices = site.connections.iter().flat_map(|connection| &connection.devices);
+    let tags = || devices.clone().flat_map(|device| &device.tags);
+    let writable = tags().filter(|spec| spec.tag.access == Access::ReadWrite).count();
+    format!(
+        "{}, {}, {} ({writable} writable)\n",
+        count(site.connections.len(), "connection"),
+        count(devices.clone().count(), "device"),
+        count(tags().count(), "tag"),
+    )
+}
+
+fn connections(site: &Site) -> Vec<Vec<String>> {
+    let mut rows = vec![header(&["CONNECTION", "DRIVER", "ADDRESS", "TIMEOUT"])];
+    rows.extend(site.connections.iter().map(|Connection { name, endpoint, .. }| match endpoint {
+        Endpoint::ModbusTcp { address, timeout } => vec![
+            name.clone(),
+            "modbus-tcp".to_owned(),
+            address.clone(),
+            format!("{} ms", timeout.as_millis()),
+        ],
+    }));
+    rows
+}
+
+fn devices(site: &Site) -> Vec<Vec<String>> {
+    let mut rows = vec![header(&["DEVICE", "CONNECTION", "UNIT ID", "MODEL", "TAGS"])];
+    for spec in site.connections.iter().flat_map(|connection| &connection.devices) {
+        let model = [spec.device.vendor.as_str(), spec.device.model.as_str()].join(" ");
+        rows.push(vec![
+            spec.device.name.clone(),
+            spec.device.connection.clone(),
+            spec.unit_id.to_string(),
+            dash(model.trim()),
+            spec.tags.len().to_string(),
+        ]);
+    }
+    rows
+}
+
+fn tags(site: &Site) -> Vec<Vec<String>> {
+    let mut rows = vec![header(&[
+        "TAG",
+        "TABLE",
+        "ADDRESS",
+        "REFERENCE",
+        "READ",
+        "WRITE",
+        "TYPE",
+        "ORDER",
+        "SCALE",
+        "UNIT",
+        "RANGE",
+        "LIMITS",
+        "SCAN",
+    ])];
+    let devices = site.connections.iter().flat_map(|connection| &connection.devices);
+    rows.extend(devices.flat_map(|device| &device.tags).map(row));
+    rows
+}
+
+fn row(spec: &TagSpec) -> Vec<String> {
+    let tag = &spec.tag;
+    let Source::Modbus(Point { table, address, format }) = &spec.source;
+    let write = match tag.access {
+        Access::ReadWrite => table.write_code(registers(format.kind)).map(|code| format!("FC {code}")),
+        Access::ReadOnly => None,
+    };
+    vec![
+        tag.path.to_string(),
+        table.name().to_owned(),
+        format!("{address} = 0x{address:04X}"),
+        reference(*table, *address),
+        format!("FC {}", table.read_code()),
+        dash(&write.unwrap_or_default()),
+        format.kind.to_string(),
+        order(format).to_owned(),
+        dash(&scale(format)),
+        dash(tag.unit.as_deref().unwrap_or_default()),
+        dash(&tag.range.map(|(low, high)| format!("{low} to {high}")).unwrap_or_default()),
+        dash(&limits(&tag.limits)),
+        format!("{} ms", spec.scan.as_millis()),
+    ]
+}
+
+/// The one-based number with the table's digit in front, as manuals have it.
+fn reference(table: Table, address: u16) -> String {
+    let digit = match table {
+        Table::Coil => 0,
+        Table::Discrete => 1,
+        Table::Input => 3,
+        Table::Holding => 4,
+    };
+    format!("{digit}{:05}", u32::from(address) + 1)
+}
+
+fn order(format: &Format) -> &'static str {
+    match (format.kind, format.order) {
+        (Kind::Bool, _) => "-",
+        (Kind::Int16 | Kind::Uint16, Order::Abcd | Order::Cdab) => "AB",
+        (Kind::Int16 | Kind::Uint16, Order::Badc | Order::Dcba) => "BA",
+        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::Abcd) => "ABCDEFGH",
+        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::Cdab) => "GHEFCDAB",
+        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::Badc) => "BADCFEHG",
+        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::Dcba) => "HGFEDCBA",
+        (_, Order::Abcd) => "ABCD",
+        (_, Order::Cdab) => "CDAB",
+        (_, Order::Badc) => "BADC",
+        (_, Order::Dcba) => "DCBA",
+    }
+}
+
+fn scale(format: &Format) -> String {
+    let mut text = String::new();
+    if format.scale != rust_decimal::Decimal::ONE {
+        push(&mut text, &format!("× {}", format.scale));
+    }
+    if !format.offset.is_zero() {
+        let sign = if format.offset.is_sign_negative() { '-' } else { '+' };
+        push(&mut text, &format!(" {sign} {}", format.offset.abs()));
+    }
+    text.trim_start().to_owned()
+}
+
+fn limits(limits: &Limits) -> String {
+    let mut text = match (limits.min, limits.max) {
+        (Some(min), Some(max)) => format!("{min} to {max}"),
+        (Some(min), None) => format!("from {min}"),
+        (None, Some(max)) => format!("to {max}"),
+        (None, None) => String::new(),
+    };
+    if let Some(timeout) = limits.timeout {
+        push(&mut text, &format!(" in {} ms", timeout.as_millis()));
+    }
+    text.trim_start().to_owned()
+}
+
+fn header(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_owned()).collect()
+}
+
+fn dash(text: &str) -> String {
+    if text.is_empty() { "-".to_owned() } else { text.to_owned() }
+}
+
+/// Rows as lines, each column as wide as its longest cell.
+fn aligned(rows: &[Vec<String>]) -> String {
+    let mut widths: Vec<usize> = Vec::new();
+    for row in rows {
+        widths.resize(widths.len().max(row.len()), 0);
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (width, cell) in widths.iter().zip(row) {
+            push(&mut line, &format!("{cell:<width$}  "));
+        }
+        push(&mut text, line.trim_end());
+        push(&mut text, "\n");
+    }
+    text
+}

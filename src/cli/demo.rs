@@ -1,0 +1,93 @@
+//! `demo`: the simulated boiler house, served, with what to paste into the usual assistants.
+
+use std::{
+    io::ErrorKind,
+    net::{Ipv4Addr, SocketAddr},
+    path::Path,
+    process::ExitCode,
+};
+
+use anyhow::Context;
+use simulators::boiler::House;
+use tracing::warn;
+
+use super::{DemoArgs, serve};
+use crate::{
+    config::{self, Endpoint, Site},
+    mcp::{self, Http},
+};
+
+/// The site that the demo serves.
+const SITE: &str = include_str!("../../config/boiler-house.toml");
+
+pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
+    let nothing = std::iter::empty::<(String, String)>();
+    let mut site = config::load_text(Path::new("config/boiler-house.toml"), SITE.to_owned(), nothing)?;
+    let http = listen(&args, &site).await?;
+    let house = simulate()?;
+    for connection in &mut site.connections {
+        let Endpoint::ModbusTcp { address, .. } = &mut connection.endpoint;
+        *address = house.local_addr().to_string();
+    }
+    print(&site, house.local_addr(), http.as_ref());
+    serve::until_stopped(site, http, args.stdio, None).await?;
+    house.stop().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// HTTP where it was asked for, else where the demo usually is. Beside stdio a second demo goes without it.
+async fn listen(args: &DemoArgs, site: &Site) -> anyhow::Result<Option<Http>> {
+    let Some(address) = args.http.or(site.server.http) else { return Ok(None) };
+    match mcp::bind(address).await {
+        Ok(http) => Ok(Some(http)),
+        Err(error) if args.stdio && args.http.is_none() => {
+            warn!("serving stdio only: {error}");
+            Ok(None)
+        }
+        Err(error) => Err(error).context("another address can be given with --http"),
+    }
+}
+
+/// The simulator, where `simulate` has it; where that is taken, anywhere.
+fn simulate() -> anyhow::Result<House> {
+    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, 5020));
+    match House::start(usual) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            House::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+        }
+        started => started,
+    }
+    .context("cannot start the simulated PLC")
+}
+
+/// Says on stderr what runs, and what to paste where.
+#[expect(clippy::print_stderr, reason = "a banner for whoever started the demo; logs are for running")]
+fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
+    let tags =
+        site.connections.iter().flat_map(|connection| &connection.devices).flat_map(|device| &device.tags);
+    let program =
+        std::env::current_exe().map_or_else(|_| "fieldbridge".into(), |path| path.display().to_string());
+    let program = serde_json::Value::from(program);
+    eprintln!("fieldbridge {}: demo of a simulated boiler house\n", env!("CARGO_PKG_VERSION"));
+    eprintln!("  PLC       Modbus TCP at {plc}, unit 1 (simulated: nothing can break)");
+    eprintln!("  tags      {} of device `boiler`; writing is allowed", tags.count());
+    if let Some(http) = http {
+        let url = format!("http://{}/mcp", http.local_addr());
+        eprintln!("  MCP       {url}\n");
+        eprintln!("Claude Code, in a shell:\n  claude mcp add --transport http fieldbridge {url}\n");
+        eprintln!(
+            "Cursor, in ~/.cursor/mcp.json:\n  {}\n",
+            serde_json::json!({ "mcpServers": { "fieldbridge": { "url": url } } })
+        );
+        eprintln!(
+            "VS Code, in .vscode/mcp.json:\n  {}\n",
+            serde_json::json!({ "servers": { "fieldbridge": { "type": "http", "url": url } } })
+        );
+    }
+    eprintln!(
+        "Claude Desktop, in claude_desktop_config.json (it starts a demo of its own):\n  \
+         {{\"mcpServers\":{{\"fieldbridge\":{{\"command\":{program},\"args\":[\"demo\",\"--stdio\"]}}}}}}\n"
+    );
+    eprintln!("Then ask: \"How warm is the boiler? Bring it to 72 degrees and tell me when it is there.\"");
+    eprintln!("Ctrl-C stops it.\n");
+}

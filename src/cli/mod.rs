@@ -1,0 +1,98 @@
+//! The command line: one file a command. stdout carries protocol, or the result that a command was asked for.
+
+pub mod check;
+#[cfg(feature = "simulators")]
+mod demo;
+pub mod log;
+mod serve;
+mod signals;
+#[cfg(feature = "simulators")]
+mod simulate;
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
+
+use clap::{Args, Parser, Subcommand};
+
+/// Serves industrial devices (Modbus, MQTT, CAN) to AI assistants over the Model Context Protocol.
+#[derive(Debug, Parser)]
+#[command(version, about, arg_required_else_help = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub log: log::LogArgs,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the devices of a site over MCP
+    Serve(ServeArgs),
+    /// Serve a simulated boiler house: everything works, nothing can break
+    #[cfg(feature = "simulators")]
+    Demo(DemoArgs),
+    /// Check a site file and the profiles it uses, and show what they mean
+    Check(CheckArgs),
+    /// Run the simulators alone, so that other software can connect
+    #[cfg(feature = "simulators")]
+    Simulate(SimulateArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Site file
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// Serve Streamable HTTP here, whatever the site file says
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<SocketAddr>,
+    /// Serve stdio as well (without HTTP, stdio is served anyway)
+    #[arg(long)]
+    pub stdio: bool,
+}
+
+#[cfg(feature = "simulators")]
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Serve stdio as well
+    #[arg(long)]
+    pub stdio: bool,
+    /// Serve Streamable HTTP here [default: 127.0.0.1:8910]
+    #[arg(long, value_name = "ADDR")]
+    pub http: Option<SocketAddr>,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// Site file
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+}
+
+#[cfg(feature = "simulators")]
+#[derive(Debug, Args)]
+pub struct SimulateArgs {
+    /// Where the simulated PLC of the boiler house listens for Modbus TCP
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5020")]
+    pub modbus: SocketAddr,
+}
+
+impl Command {
+    /// Runs the command to its end.
+    pub async fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Serve(args) => serve::run(args).await,
+            #[cfg(feature = "simulators")]
+            Self::Demo(args) => demo::run(args).await,
+            Self::Check(args) => check::run(&args),
+            #[cfg(feature = "simulators")]
+            Self::Simulate(args) => simulate::run(args).await,
+        }
+    }
+}
+
+/// Prints an error and its causes on stderr.
+#[expect(clippy::print_stderr, reason = "the last word of a program that fails")]
+pub fn report(error: &anyhow::Error) {
+    eprintln!("fieldbridge: {error:#}");
+}

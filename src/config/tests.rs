@@ -1,0 +1,425 @@
+//! Whole files, good and broken.
+
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
+
+use std::{path::Path, time::Duration};
+
+use serde_json::Value as Json;
+
+use super::{
+    Endpoint, Origin, Problems, Site, Source, What, WriteMode, load, load_text, profile_schema, site_schema,
+};
+use crate::{
+    cli::check,
+    codec::value::Order,
+    model::{Access, Kind},
+    profile::modbus::{Point, Table},
+};
+
+const NO_ENV: [(&str, &str); 0] = [];
+
+fn file(path: &str) -> Result<Site, Problems> {
+    load(Path::new(path), NO_ENV)
+}
+
+fn text(text: &str) -> Result<Site, Problems> {
+    load_text(Path::new("config/test.toml"), text.to_owned(), NO_ENV)
+}
+
+/// A site whose one device has the tag that `tag` declares.
+fn with_tag(tag: &str) -> String {
+    format!(
+        "[site]\nname = 'test'\n[[connections]]\nname = 'plc'\ndriver = 'modbus-tcp'\naddress = '10.0.0.1:502'\n\
+         [[devices]]\nname = 'd'\nconnection = 'plc'\nunit_id = 1\n[[devices.tags]]\nname = 't'\n{tag}\n"
+    )
+}
+
+fn point(site: &Site) -> (Table, u16, Order) {
+    let Source::Modbus(Point { table, address, format }) = &site.connections[0].devices[0].tags[0].source;
+    (*table, *address, format.order)
+}
+
+fn folder(path: &str, extension: &str) -> Vec<String> {
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(path).unwrap() {
+        let path = entry.unwrap().path().display().to_string();
+        if Path::new(&path).is_dir() {
+            paths.extend(folder(&path, extension));
+        } else if path.ends_with(extension) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    paths
+}
+
+#[test]
+fn every_shipped_site_and_profile_loads() {
+    for path in folder("config", ".toml") {
+        file(&path).unwrap_or_else(|problems| panic!("{problems}"));
+    }
+    let mut names = Vec::new();
+    for path in folder("devices", ".toml") {
+        let document = super::Document::new(path.clone(), std::fs::read_to_string(&path).unwrap());
+        let mut found = super::problem::Findings::default();
+        let profile = crate::profile::parse(document, &mut found);
+        assert_eq!(found.problems, [], "{path}");
+        assert!(found.warnings.is_empty(), "{path}: {:?}", found.warnings);
+        let profile = profile.unwrap();
+        assert!(!profile.tags.is_empty() && !profile.description.is_empty(), "{path}");
+        names.push(path.trim_start_matches("devices/").trim_end_matches(".toml").to_owned());
+    }
+    assert_eq!(
+        crate::profile::embedded_names(),
+        names,
+        "touch src/profile/library.rs: a profile came or went"
+    );
+}
+
+#[test]
+fn the_example_site_means_what_it_says() {
+    let site = file("config/boiler-house.toml").unwrap();
+    assert_eq!(site.writes, WriteMode::Allow);
+    assert_eq!(site.write_timeout, Duration::from_secs(5));
+    let Endpoint::ModbusTcp { address, timeout } = &site.connections[0].endpoint;
+    assert_eq!((address.as_str(), *timeout), ("127.0.0.1:5020", Duration::from_secs(1)));
+    let setpoint = &site.connections[0].devices[0].tags[6];
+    assert_eq!(setpoint.tag.path.as_str(), "boiler/setpoint");
+    assert_eq!(setpoint.tag.access, Access::ReadWrite);
+    assert_eq!(setpoint.tag.limits.max, Some("95".parse().unwrap()));
+    assert_eq!(setpoint.scan, Duration::from_millis(500));
+    assert_eq!(setpoint.tag.stale_after, Some(Duration::from_millis(1500)));
+    assert_eq!(site, file("config/boiler-house.toml").unwrap());
+    insta::assert_snapshot!("example_site", check::render(&site));
+}
+
+#[test]
+fn warnings_and_merged_tags_are_listed() {
+    let site = file("tests/cases/config/sites/warnings.toml").unwrap();
+    insta::assert_snapshot!("warnings", check::render(&site));
+}
+
+#[test]
+fn every_problem_comes_at_once() {
+    let problems = file("tests/cases/config/sites/broken.toml").unwrap_err();
+    insta::assert_snapshot!("broken_site", check::render_problems(&problems));
+}
+
+#[test]
+fn errors_of_syntax_have_line_and_column() {
+    let problems = file("tests/cases/config/sites/syntax.toml").unwrap_err();
+    insta::assert_snapshot!("syntax", check::render_problems(&problems));
+}
+
+#[test]
+fn a_missing_file_is_a_problem() {
+    let problems = file("config/nowhere.toml").unwrap_err();
+    assert!(matches!(problems.iter().next().unwrap().what, What::Unreadable(_)));
+    insta::assert_snapshot!(
+        text("").unwrap_err(),
+        @"config/test.toml: site: missing: allowed is a table with name, writes, write"
+    );
+}
+
+#[test]
+fn the_environment_wins_for_site_and_server_only() {
+    let base = std::fs::read_to_string("config/boiler-house.toml").unwrap();
+    let with =
+        |env: &[(&str, &str)]| load_text(Path::new("config/test.toml"), base.clone(), env.iter().copied());
+    let site = with(&[
+        ("FIELDBRIDGE__SITE__WRITES", "off"),
+        ("FIELDBRIDGE__SITE__WRITE__TIMEOUT_MS", "3000"),
+        ("FIELDBRIDGE__SERVER__HTTP", "[::1]:9000"),
+        ("FIELDBRIDGE__SERVER__NOTIFY_MIN_MS", "250"),
+        ("FIELDBRIDGE_OTHER", "x"),
+        ("HOME", "/"),
+    ])
+    .unwrap();
+    assert_eq!(site.writes, WriteMode::Off);
+    assert_eq!(site.write_timeout, Duration::from_secs(3));
+    assert_eq!(site.server.http, Some("[::1]:9000".parse().unwrap()));
+    assert_eq!(site.server.notify_min, Duration::from_millis(250));
+    let problems = with(&[
+        ("FIELDBRIDGE__SITE__WRITES", "yes"),
+        ("FIELDBRIDGE__SITE__NAM", "x"),
+        ("FIELDBRIDGE__SITE__WRITE__TIMEOUT", "3"),
+        ("FIELDBRIDGE__SERVER__NOTIFY_MIN_MS", "1.5"),
+        ("FIELDBRIDGE__DEVICES__0__UNIT_ID", "3"),
+        ("FIELDBRIDGE__SITE", "3"),
+        ("FIELDBRIDGE__SERVR__HTTP", "127.0.0.1:1"),
+    ])
+    .unwrap_err();
+    assert!(problems.iter().all(|problem| matches!(problem.origin, Origin::Variable(_))));
+    insta::assert_snapshot!("environment", check::render_problems(&problems));
+}
+
+#[test]
+fn decimals_are_those_that_were_written() {
+    for (written, scale) in
+        [("0.1", "0.1"), ("1e-6", "0.000001"), ("10", "10"), ("-0.10", "-0.1"), ("1_0.5", "10.5")]
+    {
+        let site = text(&with_tag(&format!(
+            "register = {{ table = 'input', address = 0 }}\ntype = 'int16'\nscale = {written}"
+        )))
+        .unwrap();
+        let Source::Modbus(point) = &site.connections[0].devices[0].tags[0].source;
+        assert_eq!(point.format.scale.to_string(), scale, "{written}");
+    }
+    for refused in ["true", "'0.1'", "nan", "inf", "1e300", "1e-300", "0", "0.0", "[1]", "1979-05-27"] {
+        let problems = text(&with_tag(&format!(
+            "register = {{ table = 'input', address = 0 }}\ntype = 'int16'\nscale = {refused}"
+        )))
+        .unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems}");
+        let problem = problems.iter().next().unwrap();
+        assert_eq!(problem.key, "devices[0].tags[0].scale");
+        assert_eq!(problem.value.as_deref(), Some(refused));
+        assert!(matches!(problem.origin, Origin::File { line: Some(15), .. }), "{problem}");
+    }
+}
+
+#[test]
+fn addresses_are_compared_in_one_spelling() {
+    for (one, other) in [
+        ("localhost:502", "127.0.0.1:502"),
+        ("LocalHost.:502", "[::ffff:127.0.0.1]:0502"),
+        ("PLC.plant:502", "plc.plant:502"),
+        ("[0:0::1]:502", "[::1]:502"),
+    ] {
+        let site = format!(
+            "[site]\nname = 'test'\n[[connections]]\nname = 'a'\ndriver = 'modbus-tcp'\naddress = '{one}'\n\
+             [[connections]]\nname = 'b'\ndriver = 'modbus-tcp'\naddress = '{other}'\n"
+        );
+        let problems = text(&site).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems}");
+        assert!(matches!(problems.iter().next().unwrap().what, What::Duplicate { .. }), "{problems}");
+    }
+    for wrong in [
+        "10.0.0.1",
+        "10.0.0.300:502",
+        "10.0.0.1:0",
+        "10.0.0.1:70000",
+        "::1:502",
+        "tcp://a:502",
+        "a b:502",
+        ":502",
+    ] {
+        let site = format!(
+            "[site]\nname = 'test'\n[[connections]]\nname = 'a'\ndriver = 'modbus-tcp'\naddress = '{wrong}'\n"
+        );
+        assert!(text(&site).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn byte_orders_of_a_width_are_taken_at_its_types_only() {
+    for (kind, written, order) in [
+        ("int16", "BA", Some(Order::Badc)),
+        ("int16", "DCBA", Some(Order::Badc)),
+        ("int16", "CDAB", Some(Order::Abcd)),
+        ("float32", "CDAB", Some(Order::Cdab)),
+        ("float64", "CDAB", Some(Order::Cdab)),
+        ("float64", "HGFEDCBA", Some(Order::Dcba)),
+        ("float32", "HGFEDCBA", None),
+        ("float32", "BA", None),
+        ("int16", "GHEFCDAB", None),
+        ("int16", "abcd", None),
+    ] {
+        let result = text(&with_tag(&format!(
+            "register = {{ table = 'input', address = 0 }}\ntype = '{kind}'\nbyte_order = '{written}'"
+        )));
+        assert_eq!(result.ok().map(|site| point(&site).2), order, "{kind} {written}");
+    }
+}
+
+#[test]
+fn a_site_that_serves_nothing_is_warned_of() {
+    let site = "[site]\nname = 'test'\nwrites = 'confirm'\n[[connections]]\nname = 'a'\ndriver = 'modbus-tcp'\n\
+                address = '10.0.0.1:502'\n";
+    insta::assert_snapshot!(text(site).unwrap().warnings.join("\n"), @r"
+    config/test.toml:2: site.name = 'test': the site has no device, so nothing is served
+    config/test.toml:3: site.writes = 'confirm': nobody can confirm yet, so every write is refused
+    config/test.toml:5: connections[0].name = 'a': no device uses this connection
+    ");
+}
+
+proptest::proptest! {
+    #[test]
+    fn damaged_files_give_problems_and_no_panic(at in 0_usize..2000, length in 0_usize..40, with in "\\PC{0,6}") {
+        let whole = std::fs::read_to_string("tests/cases/config/sites/warnings.toml").unwrap();
+        let mut damaged: Vec<char> = whole.chars().collect();
+        let start = at.min(damaged.len());
+        let end = (start + length).min(damaged.len());
+        damaged.splice(start..end, with.chars());
+        if let Err(problems) = text(&damaged.into_iter().collect::<String>()) {
+            assert!(!problems.is_empty());
+        }
+    }
+}
+
+/// One rule: `devices/` beside the folder that holds the site file, then the program's own.
+#[test]
+fn profiles_are_looked_for_beside_the_folder_of_the_site() {
+    let model = |site: &str| {
+        let text = "[site]\nname = 'x'\n[[connections]]\nname = 'c'\ndriver = 'modbus-tcp'\naddress = '10.0.0.1:502'\n\
+                    [[devices]]\nname = 'd'\nconnection = 'c'\nunit_id = 1\nprofile = 'demo/boiler'\n";
+        let site = load_text(Path::new(site), text.to_owned(), NO_ENV).unwrap();
+        site.connections[0].devices[0].device.model.clone()
+    };
+    let root = std::env::temp_dir().join(format!("fieldbridge-profiles-{}", std::process::id()));
+    let folder = root.join("devices/demo");
+    std::fs::create_dir_all(&folder).unwrap();
+    let shipped = std::fs::read_to_string("devices/demo/boiler.toml").unwrap();
+    std::fs::write(folder.join("boiler.toml"), shipped.replace("Demo boiler", "Own boiler")).unwrap();
+    assert_eq!(model(root.join("sites/site.toml").to_str().unwrap()), "Own boiler");
+    assert_eq!(model(root.join("site.toml").to_str().unwrap()), "Demo boiler");
+    assert_eq!(model("config/site.toml"), "Demo boiler");
+    assert_eq!(model("site.toml"), "Demo boiler");
+    std::fs::remove_dir_all(root).unwrap();
+}
+
+#[test]
+fn quoted_keys_are_no_paths() {
+    let problems = text("\"site.name\" = 'x'\n[site]\nname = 'y'\n").unwrap_err();
+    insta::assert_snapshot!(
+        problems,
+        @r#"config/test.toml:1: "site.name" = 'x': unknown key: allowed are `site`, `server`, `connections`, `devices`"#
+    );
+}
+
+#[test]
+fn words_of_profiles_are_the_names_of_types() {
+    use super::leaf::Words as _;
+    assert!(Kind::WORDS.iter().all(|(word, kind)| *word == kind.name()));
+    assert!(Table::WORDS.iter().all(|(word, table)| *word == table.name()));
+    assert!(WriteMode::WORDS.iter().all(|(word, mode)| *word == mode.name()));
+}
+
+/// Case A05, vectors 12 to 23: only the explicit form is read, and it loses nothing.
+#[test]
+fn a05_addresses() {
+    let cases: Json =
+        serde_json::from_str(&std::fs::read_to_string("tests/cases/cases.json").unwrap()).unwrap();
+    let mut seen = 0;
+    for vector in cases["vectors"].as_array().unwrap() {
+        let id = vector["id"].as_str().unwrap();
+        let number: u32 = match id.strip_prefix("A05-") {
+            Some(number) => number.parse().unwrap(),
+            None => continue,
+        };
+        if !(12..=23).contains(&number) {
+            continue;
+        }
+        seen += 1;
+        let notation = &vector["notation"];
+        if vector.get("expect_error").is_some() {
+            let plain = notation.as_str().map_or_else(|| notation.to_string(), str::to_owned);
+            for written in
+                [plain.clone(), format!("{plain:?}"), format!("{{ table = 'holding', address = {plain:?} }}")]
+            {
+                let problems =
+                    text(&with_tag(&format!("register = {written}\ntype = 'uint16'"))).unwrap_err();
+                assert!(problems.to_string().contains("devices[0].tags[0].register"), "{id}: {problems}");
+                assert!(problems.to_string().contains("zero-based"), "{id}: {problems}");
+            }
+        } else {
+            let register = format!(
+                "register = {{ table = {}, address = {} }}\ntype = 'uint16'",
+                notation["table"], notation["address"]
+            );
+            let site = text(&with_tag(&register)).unwrap();
+            let expected = u16::try_from(vector["pdu_address"].as_u64().unwrap()).unwrap();
+            assert_eq!(point(&site), (Table::Holding, expected, Order::Abcd), "{id}");
+        }
+    }
+    assert_eq!(seen, 12);
+    for written in ["40001", "'4x0001'", "'40001'", "4_0001", "0x9C40", "-1", "70000", "40001.0"] {
+        let problems = text(&with_tag(&format!("register = {written}\ntype = 'uint16'"))).unwrap_err();
+        assert_eq!(problems.len(), 1, "{written}: {problems}");
+    }
+    for written in ["-1", "65536", "'9C40'", "'0x10000'", "'0x'", "'0x+1'", "1.0", "true", "'40001'"] {
+        let tag = format!("register = {{ table = 'holding', address = {written} }}\ntype = 'uint16'");
+        let problems = text(&with_tag(&tag)).unwrap_err();
+        assert_eq!(problems.len(), 1, "{written}: {problems}");
+    }
+}
+
+#[test]
+fn the_committed_schemas_are_those_of_the_types() {
+    for (path, schema) in
+        [("config/site.schema.json", site_schema()), ("config/profile.schema.json", profile_schema())]
+    {
+        if std::env::var_os("UPDATE_SCHEMAS").is_some() {
+            std::fs::write(path, &schema).unwrap();
+        }
+        // As values: the order of keys depends on the features of serde_json that others switch on.
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            serde_json::from_str::<Json>(&committed).ok() == serde_json::from_str(&schema).ok(),
+            "{path} is not what the types say: run `UPDATE_SCHEMAS=1 cargo test --lib committed_schemas` and commit it"
+        );
+    }
+}
+
+fn validator(schema: &str) -> jsonschema::Validator {
+    let schema: Json = serde_json::from_str(schema).unwrap();
+    assert!(jsonschema::meta::is_valid(&schema));
+    jsonschema::validator_for(&schema).unwrap()
+}
+
+fn json(toml: &str) -> Json {
+    serde_json::to_value(toml.parse::<toml::Table>().unwrap()).unwrap()
+}
+
+#[test]
+fn the_schemas_take_what_the_readers_take() {
+    let (site, profile) = (validator(&site_schema()), validator(&profile_schema()));
+    for path in
+        folder("config", ".toml").into_iter().chain(["tests/cases/config/sites/warnings.toml".to_owned()])
+    {
+        let instance = json(&std::fs::read_to_string(&path).unwrap());
+        let errors: Vec<String> = site.iter_errors(&instance).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{path}: {errors:?}");
+    }
+    for path in folder("devices", ".toml") {
+        let instance = json(&std::fs::read_to_string(&path).unwrap());
+        let errors: Vec<String> = profile.iter_errors(&instance).map(|error| error.to_string()).collect();
+        assert!(errors.is_empty(), "{path}: {errors:?}");
+    }
+}
+
+#[test]
+fn the_schemas_refuse_what_the_readers_refuse() {
+    let schema = validator(&site_schema());
+    let tag = "register = { table = 'holding', address = 0 }\ntype = 'uint16'";
+    assert!(schema.is_valid(&json(&with_tag(tag))));
+    for (from, to) in [
+        ("name = 'test'", "name = ''"),
+        ("name = 'test'", "name = 1"),
+        ("name = 'test'", "nam = 'test'"),
+        ("name = 'test'", "name = 'test'\nwrites = 'on'"),
+        ("name = 'test'", "name = 'test'\nwrite = { timeout_ms = 10.6 }"),
+        ("unit_id = 1", "unit_id = 256"),
+        ("unit_id = 1", "unit_id = '1'"),
+        ("unit_id = 1", ""),
+        ("name = 'd'", "name = 'd d'"),
+        ("'10.0.0.1:502'", "'10.0.0.1'"),
+        ("'modbus-tcp'", "'modbus-udp'"),
+        ("name = 't'", "name = 't/'"),
+        ("name = 't'", "name = 't'\nunti = 'm'"),
+        ("name = 't'", "name = 't'\nscale = 0"),
+        ("name = 't'", "name = 't'\nscale = true"),
+        ("name = 't'", "name = 't'\nrange = [1]"),
+        ("name = 't'", "name = 't'\ndeadband = -1"),
+        ("name = 't'", "name = 't'\nbyte_order = 'abcd'"),
+        ("{ table = 'holding', address = 0 }", "40001"),
+        ("address = 0 }", "address = 65536 }"),
+        ("address = 0 }", "address = '40001' }"),
+        ("address = 0 }", "address = 0, bit = 1 }"),
+        ("'uint16'", "'word'"),
+    ] {
+        let broken = with_tag(tag).replace(from, to);
+        assert!(text(&broken).is_err(), "read: {to}");
+        assert!(!schema.is_valid(&json(&broken)), "schema: {to}");
+    }
+}

@@ -1,0 +1,3 @@
+//! The protocols' sessions and poll planning. Knows no store, no control and no MCP.
+
+pub mod modbus;

@@ -1,0 +1,3 @@
+//! Transports that drivers share. Knows no protocol and never retries: that is the supervisor's.
+
+pub mod tcp;

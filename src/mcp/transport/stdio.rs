@@ -1,0 +1,358 @@
+//! One client over a pair of byte streams: one JSON-RPC message a line, and nothing else on the writer.
+//!
+//! Our own transport under the SDK, since the SDK ends the whole session on a notification before `initialize`,
+//! answers some garbage with silence and gives up on answers five seconds after the end of input.
+
+use std::{collections::HashSet, convert::Infallible, io, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use rmcp::{
+    RoleServer,
+    model::{
+        ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, GetExtensions, GetMeta,
+        ProtocolVersion, RequestId, ServerJsonRpcMessage,
+    },
+    service::{ServerInitializeError, serve_server_with_ct},
+    transport::Transport,
+};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, AsyncWriteExt},
+    sync::{Notify, mpsc},
+    task::JoinHandle,
+    time::timeout,
+};
+use tokio_util::sync::CancellationToken;
+
+pub use super::streams::{Reader, Writer, stdio};
+use super::{
+    line::{Line, Lines, MOST_BYTES},
+    message::{self, Fault, Incoming},
+};
+use crate::mcp::{Mcp, arrival::Arrival, subscriber::Subscriber};
+
+/// Answers that wait for the writer.
+const QUEUED: usize = 64;
+/// Bytes that are gathered for one write.
+const GATHERED_BYTES: usize = 64 * 1024;
+/// Unanswered requests at which no more input is read.
+const IN_FLIGHT: usize = 1024;
+/// How long calls may run on after the end of input, and how long the writer may take after the last answer.
+const DRAIN: Duration = Duration::from_secs(30);
+const FLUSH: Duration = Duration::from_secs(5);
+
+/// Why serving stdio ended badly.
+#[derive(Debug, thiserror::Error)]
+pub enum StdioError {
+    #[error("reading from the client failed")]
+    Read(#[source] io::Error),
+    #[error("writing to the client failed")]
+    Write(#[source] io::Error),
+    #[error("the session could not be started")]
+    Start(#[source] Box<ServerInitializeError>),
+}
+
+/// Serves one client until its input ends or `stop` is cancelled; answers in flight are written first.
+pub async fn serve_stdio(
+    mcp: Mcp,
+    reader: impl AsyncRead + Send + Unpin + 'static,
+    writer: impl AsyncWrite + Send + Unpin + 'static,
+    stop: CancellationToken,
+) -> Result<(), StdioError> {
+    let link = Arc::new(Link::new(mcp.subscriber()));
+    let (answers, queue) = mpsc::channel(QUEUED);
+    let writing = tokio::spawn(write(writer, queue, Arc::clone(&link)));
+    let transport = Stdio {
+        mcp: mcp.clone(),
+        lines: Lines::new(reader),
+        answers,
+        fault: None,
+        opened: false,
+        link: Arc::clone(&link),
+    };
+    let service = serve_server_with_ct(mcp, transport, stop.child_token()).await;
+    let started = match service {
+        Ok(running) => {
+            if let Err(error) = running.waiting().await {
+                tracing::error!(%error, "the stdio session failed inside");
+            }
+            Ok(())
+        }
+        Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => Ok(()),
+        Err(error) => Err(StdioError::Start(Box::new(error))),
+    };
+    link.ended.cancel();
+    finish(writing, &link).await.and(started)
+}
+
+/// Gives the writer the time to write what is queued.
+async fn finish(mut writing: JoinHandle<io::Result<()>>, link: &Link) -> Result<(), StdioError> {
+    let written = match timeout(FLUSH, &mut writing).await {
+        Ok(Ok(written)) => written,
+        Ok(Err(error)) => Err(io::Error::other(error)),
+        Err(_) => {
+            writing.abort();
+            Err(io::Error::new(io::ErrorKind::TimedOut, "the client does not read"))
+        }
+    };
+    if let Some(error) = link.read_error.lock().take() {
+        return Err(StdioError::Read(error));
+    }
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(StdioError::Write(error)),
+        _ => Ok(()),
+    }
+}
+
+/// What reading, writing and answering share.
+#[derive(Debug)]
+struct Link {
+    subscriber: Arc<Subscriber>,
+    /// Requests without an answer yet.
+    flight: Mutex<HashSet<RequestId>>,
+    /// An answer left, or a request was cancelled.
+    landed: Notify,
+    /// A legacy session is open: notifications may be sent outside of `subscriptions/listen`.
+    legacy: CancellationToken,
+    /// No more input: streams are to end.
+    ended: CancellationToken,
+    /// The writer failed.
+    broken: CancellationToken,
+    read_error: Mutex<Option<io::Error>>,
+}
+
+impl Link {
+    fn new(subscriber: Subscriber) -> Self {
+        Self {
+            subscriber: Arc::new(subscriber),
+            flight: Mutex::default(),
+            landed: Notify::new(),
+            legacy: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            broken: CancellationToken::new(),
+            read_error: Mutex::default(),
+        }
+    }
+
+    fn land(&self, id: &RequestId) {
+        self.flight.lock().remove(id);
+        self.landed.notify_one();
+    }
+
+    /// Waits until fewer than `most` requests are without an answer, or nobody takes answers any more.
+    async fn below(&self, most: usize) {
+        while self.flight.lock().len() >= most {
+            tokio::select! {
+                () = self.landed.notified() => {}
+                () = self.broken.cancelled() => return,
+            }
+        }
+    }
+}
+
+struct Stdio<R> {
+    mcp: Mcp,
+    lines: Lines<R>,
+    answers: mpsc::Sender<Bytes>,
+    /// An answer of ours that is to leave before more is read.
+    fault: Option<Bytes>,
+    /// The SDK has left its handshake, in which it takes notifications for a fatal error.
+    opened: bool,
+    link: Arc<Link>,
+}
+
+impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
+    type Error = Infallible;
+
+    fn send(
+        &mut self,
+        item: ServerJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let id = match &item {
+            ServerJsonRpcMessage::Response(response) => Some(response.id.clone()),
+            ServerJsonRpcMessage::Error(error) => error.id.clone(),
+            _ => None,
+        };
+        let (answers, link) = (self.answers.clone(), Arc::clone(&self.link));
+        let encoded = encode(&item);
+        async move {
+            // Where the writer is gone, receive ends the session.
+            if let Some(line) = encoded
+                && answers.send(line).await.is_err()
+            {
+                tracing::debug!("an answer came after the writer had failed");
+            }
+            if let Some(id) = id {
+                link.land(&id);
+            }
+            Ok(())
+        }
+    }
+
+    /// Cancel-safe, as the SDK drops this future whenever something else happens.
+    async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        let broken = self.link.broken.clone();
+        tokio::select! {
+            message = self.next() => message,
+            () = broken.cancelled() => None,
+        }
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+impl<R: AsyncRead + Send + Unpin> Stdio<R> {
+    async fn next(&mut self) -> Option<ClientJsonRpcMessage> {
+        loop {
+            if self.fault.is_some() {
+                let permit = self.answers.reserve().await.ok()?;
+                if let Some(line) = self.fault.take() {
+                    permit.send(line);
+                }
+                continue;
+            }
+            self.link.below(IN_FLIGHT).await;
+            let line = match self.lines.next().await {
+                Ok(Some(line)) => line,
+                Ok(None) => return self.drain().await,
+                Err(error) => {
+                    *self.link.read_error.lock() = Some(error);
+                    return self.drain().await;
+                }
+            };
+            let stamp = self.mcp.control().stamp();
+            let incoming = match &line {
+                Line::Whole(line) => message::parse(line),
+                Line::TooLong => {
+                    tracing::warn!(most_bytes = MOST_BYTES, "a line from the client is too long");
+                    Incoming::Bad(Fault::invalid("the line is longer than 4 MiB"))
+                }
+            };
+            match incoming {
+                Incoming::Nothing => {}
+                Incoming::Bad(fault) => self.answer(&fault),
+                Incoming::Message(message) => {
+                    let arrival =
+                        Arrival { stamp, stop: self.link.ended.clone(), transport: "stdio", session: None };
+                    if let Some(message) = self.admit(*message, arrival) {
+                        return Some(message);
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the SDK gets to see, with what it does not know of.
+    fn admit(&mut self, mut message: ClientJsonRpcMessage, arrival: Arrival) -> Option<ClientJsonRpcMessage> {
+        match &mut message {
+            ClientJsonRpcMessage::Request(request) => {
+                if !self.link.flight.lock().insert(request.id.clone()) {
+                    let id = Some(request.id.clone());
+                    let message = "a request with this id has no answer yet";
+                    self.answer(&Fault { code: ErrorCode::INVALID_REQUEST, message, id });
+                    return None;
+                }
+                self.opened |= opens(&request.request);
+                if matches!(request.request, ClientRequest::SubscribeRequest(_)) {
+                    self.link.legacy.cancel();
+                }
+                let extensions = request.request.extensions_mut();
+                extensions.insert(arrival);
+                extensions.insert(Arc::clone(&self.link.subscriber));
+            }
+            ClientJsonRpcMessage::Notification(_) if !self.opened => return None,
+            ClientJsonRpcMessage::Notification(notification) => match &notification.notification {
+                ClientNotification::InitializedNotification(_) => self.link.legacy.cancel(),
+                ClientNotification::CancelledNotification(cancelled) => {
+                    // The SDK answers nothing to what was cancelled.
+                    if let Some(id) = &cancelled.params.request_id {
+                        self.link.land(id);
+                    }
+                }
+                _ => {}
+            },
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => return None,
+        }
+        Some(message)
+    }
+
+    fn answer(&mut self, fault: &Fault) {
+        let mut answer = fault.answer();
+        answer.push(b'\n');
+        self.fault = Some(answer.into());
+    }
+
+    /// The end of input: streams end, calls run to their end, and their answers are queued.
+    async fn drain(&mut self) -> Option<ClientJsonRpcMessage> {
+        self.link.ended.cancel();
+        if timeout(DRAIN, self.link.below(1)).await.is_err() {
+            tracing::warn!("calls of the client still run, long after its input ended");
+        }
+        None
+    }
+}
+
+/// Whether the SDK leaves its handshake with this request.
+fn opens(request: &ClientRequest) -> bool {
+    if matches!(request, ClientRequest::InitializeRequest(_)) {
+        return true;
+    }
+    let meta = request.get_meta();
+    !matches!(request, ClientRequest::DiscoverRequest(_) | ClientRequest::PingRequest(_))
+        && meta.missing_required_keys(&ProtocolVersion::V_2026_07_28).is_empty()
+        && meta.protocol_version().is_some_and(|version| ProtocolVersion::KNOWN_VERSIONS.contains(&version))
+}
+
+fn encode(message: &ServerJsonRpcMessage) -> Option<Bytes> {
+    let mut line = match serde_json::to_vec(message) {
+        Ok(line) => line,
+        Err(error) => {
+            tracing::error!(%error, "a message cannot be written as JSON");
+            return None;
+        }
+    };
+    line.push(b'\n');
+    Some(line.into())
+}
+
+/// The one task that writes: answers as they come, and what a legacy session subscribed to as the client reads.
+async fn write(
+    mut writer: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Bytes>,
+    link: Arc<Link>,
+) -> io::Result<()> {
+    let _broken = link.broken.clone().drop_guard();
+    let mut gathered = Vec::new();
+    loop {
+        let notifications = async {
+            link.legacy.cancelled().await;
+            link.subscriber.next().await
+        };
+        gathered.clear();
+        tokio::select! {
+            answer = queue.recv() => {
+                let Some(answer) = answer else { break };
+                gathered.extend_from_slice(&answer);
+                while gathered.len() < GATHERED_BYTES && let Ok(answer) = queue.try_recv() {
+                    gathered.extend_from_slice(&answer);
+                }
+            }
+            notifications = notifications, if !link.ended.is_cancelled() => {
+                for notification in notifications {
+                    let message = ServerJsonRpcMessage::notification(notification);
+                    if let Some(line) = encode(&message) {
+                        gathered.extend_from_slice(&line);
+                    }
+                }
+            }
+        }
+        writer.write_all(&gathered).await?;
+        writer.flush().await?;
+        if gathered.capacity() > 2 * GATHERED_BYTES {
+            gathered = Vec::new();
+        }
+    }
+    writer.shutdown().await
+}
