@@ -49,10 +49,17 @@ pub enum Order {
 pub struct Codec {
     kind: Kind,
     order: Order,
-    /// Whether scale or offset do anything.
-    scaled: bool,
-    /// `None`: scale and offset together need more digits than exact arithmetic here has.
-    scaling: Option<Scaling>,
+    scale: Scale,
+}
+
+/// What scale and offset do.
+#[derive(Debug, Clone, PartialEq)]
+enum Scale {
+    /// Nothing.
+    One,
+    By(Box<Scaling>),
+    /// Together they need more digits than exact arithmetic here has.
+    TooWide,
 }
 
 /// The registers of one value, in the order in which they go over the wire.
@@ -88,8 +95,13 @@ impl Format {
     #[must_use]
     pub fn codec(&self) -> Codec {
         let scaled = self.kind != Kind::Bool && (self.scale != Decimal::ONE || self.offset != Decimal::ZERO);
-        let scaling = if scaled { Scaling::new(self.scale, self.offset) } else { Some(Scaling::NONE) };
-        Codec { kind: self.kind, order: self.order, scaled, scaling }
+        let scale = if scaled {
+            Scaling::new(self.scale, self.offset)
+                .map_or(Scale::TooWide, |scaling| Scale::By(Box::new(scaling)))
+        } else {
+            Scale::One
+        };
+        Codec { kind: self.kind, order: self.order, scale }
     }
 
     /// See [`Codec::decode`].
@@ -119,6 +131,19 @@ impl Codec {
     #[must_use]
     pub fn registers(&self) -> u16 {
         registers(self.kind)
+    }
+
+    fn is_scaled(&self) -> bool {
+        self.scale != Scale::One
+    }
+
+    /// `None` where nothing can be computed.
+    fn scaling(&self) -> Option<&Scaling> {
+        match &self.scale {
+            Scale::One => Some(&Scaling::NONE),
+            Scale::By(scaling) => Some(scaling),
+            Scale::TooWide => None,
+        }
     }
 }
 

@@ -30,18 +30,18 @@ pub enum StreamError {
 ///
 /// A wrong header is told as soon as its bytes are there: nothing waits for a length that cannot be.
 pub fn take_frame(buffer: &mut BytesMut) -> Result<Option<Frame>, StreamError> {
-    let [a, b, protocol @ ..] = buffer.as_ref() else { return Ok(None) };
-    let transaction = u16::from_be_bytes([*a, *b]);
-    let [c, d, length @ ..] = protocol else { return Ok(None) };
-    let protocol = u16::from_be_bytes([*c, *d]);
+    let Some((transaction, rest)) = buffer.split_first_chunk() else { return Ok(None) };
+    let transaction = u16::from_be_bytes(*transaction);
+    let Some((protocol, rest)) = rest.split_first_chunk() else { return Ok(None) };
+    let protocol = u16::from_be_bytes(*protocol);
     if buffer.starts_with(b"HTTP") {
         return Err(StreamError::Http);
     }
     if protocol != 0 {
         return Err(StreamError::Protocol(protocol));
     }
-    let [e, f, body @ ..] = length else { return Ok(None) };
-    let length = u16::from_be_bytes([*e, *f]);
+    let Some((length, body)) = rest.split_first_chunk() else { return Ok(None) };
+    let length = u16::from_be_bytes(*length);
     if !LENGTHS.contains(&length) {
         return Err(StreamError::Length(length));
     }

@@ -24,7 +24,7 @@ impl Codec {
             Kind::Float32 => {
                 let value = f32::from_bits(self.double(registers)?);
                 finite(value.into())?;
-                if self.scaled {
+                if self.is_scaled() {
                     self.float(value.into(), || format!("{value:e}"))
                 } else {
                     Ok(Value::F32(value))
@@ -33,21 +33,25 @@ impl Codec {
             Kind::Float64 => {
                 let value = f64::from_bits(self.quad(registers)?);
                 finite(value)?;
-                if self.scaled { self.float(value, || format!("{value:e}")) } else { Ok(Value::F64(value)) }
+                if self.is_scaled() {
+                    self.float(value, || format!("{value:e}"))
+                } else {
+                    Ok(Value::F64(value))
+                }
             }
         }
     }
 
     fn signed(&self, raw: i64) -> Result<Value, Fault> {
-        if self.scaled { self.integer(raw.into()) } else { Ok(Value::I64(raw)) }
+        if self.is_scaled() { self.integer(raw.into()) } else { Ok(Value::I64(raw)) }
     }
 
     fn unsigned(&self, raw: u64) -> Result<Value, Fault> {
-        if self.scaled { self.integer(raw.into()) } else { Ok(Value::U64(raw)) }
+        if self.is_scaled() { self.integer(raw.into()) } else { Ok(Value::U64(raw)) }
     }
 
     fn integer(&self, raw: i128) -> Result<Value, Fault> {
-        let exact = self.scaling.and_then(|scaling| scaling.apply(raw)).ok_or(Fault::TooWide)?;
+        let exact = self.scaling().and_then(|scaling| scaling.apply(raw)).ok_or(Fault::TooWide)?;
         if self.kind.is_wide() {
             return Ok(Value::Text(plain(exact.digits, exact.places).into()));
         }
@@ -56,7 +60,7 @@ impl Codec {
 
     /// Scales the decimal that the float's own text shows, so that 49.98 stays 49.98.
     fn float(&self, value: f64, text: impl Fn() -> String) -> Result<Value, Fault> {
-        let scaling = self.scaling.ok_or(Fault::TooWide)?;
+        let scaling = self.scaling().ok_or(Fault::TooWide)?;
         let exact = Number::parse(&text())
             .and_then(|number| scaling.apply_number(number))
             .and_then(super::scaling::Exact::to_f64);

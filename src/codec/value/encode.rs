@@ -29,10 +29,10 @@ impl Codec {
                 Err(Refusal::Type { text: value.to_string(), allowed: self.allowed() })
             }
             // The bits as they are: minus zero stays what it is.
-            (Kind::Float32, Value::F32(value)) if !self.scaled && value.is_finite() => {
+            (Kind::Float32, Value::F32(value)) if !self.is_scaled() && value.is_finite() => {
                 Ok(self.double_words(value.to_bits()))
             }
-            (Kind::Float64, Value::F64(value)) if !self.scaled && value.is_finite() => {
+            (Kind::Float64, Value::F64(value)) if !self.is_scaled() && value.is_finite() => {
                 Ok(self.quad_words(value.to_bits()))
             }
             (_, Value::F32(value)) => self.encode_text(&format!("{value:e}")),
@@ -55,7 +55,7 @@ impl Codec {
     }
 
     fn integer_words(&self, text: &str, number: Number) -> Result<Raw, Refusal> {
-        let scaling = self.scaling.ok_or(Refusal::Type { text: text.to_owned(), allowed: TOO_WIDE })?;
+        let scaling = self.scaling().ok_or(Refusal::Type { text: text.to_owned(), allowed: TOO_WIDE })?;
         let raw = scaling.invert(number).ok_or_else(|| self.out_of_range(text))?;
         let words = match self.kind {
             Kind::Int16 => i16::try_from(raw).ok().map(|value| self.order_words([value.cast_unsigned()])),
@@ -70,8 +70,8 @@ impl Codec {
     }
 
     fn float_words(&self, text: &str, number: Number) -> Result<Raw, Refusal> {
-        let raw = if self.scaled {
-            let scaling = self.scaling.ok_or(Refusal::Type { text: text.to_owned(), allowed: TOO_WIDE })?;
+        let raw = if self.is_scaled() {
+            let scaling = self.scaling().ok_or(Refusal::Type { text: text.to_owned(), allowed: TOO_WIDE })?;
             scaling.invert_text(number).unwrap_or_else(|| {
                 format!("{:e}", scaling.invert_approximate(text.parse().unwrap_or(f64::NAN)))
             })
@@ -94,7 +94,7 @@ impl Codec {
         }
         let Some(number) = Number::parse(text) else { return Value::Null };
         let float = matches!(self.kind, Kind::Float32 | Kind::Float64);
-        if !self.scaled
+        if !self.is_scaled()
             && !float
             && let Some(value) = number.as_integer()
         {
@@ -123,7 +123,8 @@ impl Codec {
     fn out_of_range(&self, text: &str) -> Refusal {
         let (low, high) = self.extremes();
         // A negative scale turns the range around.
-        let turned = self.scaling.is_some_and(|scaling| scaling.approximate(1.0) < scaling.approximate(0.0));
+        let turned =
+            self.scaling().is_some_and(|scaling| scaling.approximate(1.0) < scaling.approximate(0.0));
         let (min, max) = if turned { (high, low) } else { (low, high) };
         Refusal::RawRange { text: text.to_owned(), kind: self.kind, min, max }
     }
@@ -131,12 +132,12 @@ impl Codec {
     /// What the lowest and the highest raw value stand for.
     fn extremes(&self) -> (String, String) {
         let integer = |raw: i128| {
-            self.scaling
+            self.scaling()
                 .and_then(|scaling| scaling.apply(raw))
                 .map_or_else(|| raw.to_string(), |exact| plain(exact.digits, exact.places))
         };
         let float = |raw: f64| {
-            let value = self.scaling.map_or(raw, |scaling| scaling.approximate(raw));
+            let value = self.scaling().map_or(raw, |scaling| scaling.approximate(raw));
             format!("{:e}", value.clamp(f64::MIN, f64::MAX))
         };
         match self.kind {
@@ -147,7 +148,7 @@ impl Codec {
             Kind::Uint32 => (integer(0), integer(u32::MAX.into())),
             Kind::Int64 => (integer(i64::MIN.into()), integer(i64::MAX.into())),
             Kind::Uint64 => (integer(0), integer(u64::MAX.into())),
-            Kind::Float32 if !self.scaled => (format!("{:e}", f32::MIN), format!("{:e}", f32::MAX)),
+            Kind::Float32 if !self.is_scaled() => (format!("{:e}", f32::MIN), format!("{:e}", f32::MAX)),
             Kind::Float32 => (float(f32::MIN.into()), float(f32::MAX.into())),
             Kind::Float64 => (float(f64::MIN), float(f64::MAX)),
         }

@@ -2,8 +2,8 @@
 //!
 //! One task owns the socket of a connection; all units on it share that task, and one request is on the wire at a
 //! time. The link is up as long as the peer's stream can be trusted; a unit that is silent or refused by its gateway
-//! is demoted alone ([`health`]) and probed ever more slowly, so that its neighbours keep their rate. What is learned
-//! of the devices ([`plant`]) outlives sessions. Knows no store, no control and no MCP.
+//! is demoted alone (`health`) and probed ever more slowly, so that its neighbours keep their rate. What is learned
+//! of the devices (`plant`) outlives sessions. Knows no store, no control and no MCP.
 
 mod health;
 pub mod plan;

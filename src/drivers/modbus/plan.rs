@@ -93,7 +93,7 @@ impl Class {
 impl Read {
     /// Takes a tag that begins at or behind this read's start, if it is near enough and fits.
     fn take(&mut self, need: &Need, max_gap: u16) -> bool {
-        let gap = if is_bits(need.table) { max_gap.saturating_mul(16) } else { max_gap };
+        let gap = if need.table.is_bits() { max_gap.saturating_mul(16) } else { max_gap };
         let Some(offset) = need.address.checked_sub(self.start) else { return false };
         let count = self.count.max(offset.saturating_add(need.count));
         let near = offset <= self.count.saturating_add(gap);
@@ -111,13 +111,8 @@ fn is_possible(need: &Need) -> bool {
         && u32::from(need.address) + u32::from(need.count) <= 0x1_0000
 }
 
-/// Whether the table holds bits and not registers.
-pub(super) fn is_bits(table: Table) -> bool {
-    matches!(table, Table::Coil | Table::Discrete)
-}
-
 fn most(table: Table) -> u16 {
-    if is_bits(table) { READ_BITS } else { READ_REGISTERS }
+    if table.is_bits() { READ_BITS } else { READ_REGISTERS }
 }
 
 #[cfg(test)]

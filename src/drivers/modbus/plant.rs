@@ -6,7 +6,7 @@ use tokio_modbus::{Request, Response};
 
 use super::{
     Unit,
-    plan::{MAX_GAP, Need, Read, is_bits, plan},
+    plan::{MAX_GAP, Need, Read, plan},
 };
 use crate::{
     codec::value::{Codec, Fault, Raw},
@@ -39,7 +39,7 @@ pub(super) struct Entry {
     pub(super) table: Table,
     address: u16,
     codec: Codec,
-    range: Option<Range>,
+    range: Option<Box<Range>>,
 }
 
 #[derive(Debug)]
@@ -95,15 +95,14 @@ impl Plant {
         for (at, unit) in units.iter().enumerate() {
             for polled in &unit.tags {
                 let point = &polled.point;
-                let count = if is_bits(point.table) { 1 } else { point.format.registers() };
+                let count = if point.table.is_bits() { 1 } else { point.format.registers() };
                 // A scan of no time would never leave the line alone.
                 let scan = polled.scan.max(Duration::from_millis(1));
                 let (table, address) = (point.table, point.address);
                 needs.push(Need { tag: polled.id, unit: at, scan, table, address, count });
-                let range = polled.range.map(|(low, high)| Range {
-                    low,
-                    high,
-                    detail: format!("outside {low} to {high}").into(),
+                let range = polled.range.map(|(low, high)| {
+                    let detail = format!("outside {low} to {high}").into();
+                    Box::new(Range { low, high, detail })
                 });
                 let codec = point.format.codec();
                 entries.push(Entry { id: polled.id, unit: at, table, address, codec, range });
@@ -165,11 +164,15 @@ impl Entry {
         Block { table: self.table, start: self.address, count: self.count(), items }
     }
 
-    /// What a write of `value` carries.
-    pub(super) fn encode(&self, value: &Value) -> Result<Payload, Refusal> {
-        match value {
-            Value::Bool(on) if is_bits(self.table) => Ok(Payload::Bit(*on)),
-            value => self.codec.encode(value).map(Payload::Words),
+    /// What a write of `value` carries; `None` where the table cannot be written.
+    pub(super) fn encode(&self, value: &Value) -> Option<Result<Payload, Refusal>> {
+        match (self.table, value) {
+            (Table::Discrete | Table::Input, _) => None,
+            (Table::Coil, Value::Bool(on)) => Some(Ok(Payload::Bit(*on))),
+            (Table::Coil, other) => {
+                Some(Err(Refusal::Type { text: other.to_string(), allowed: "true or false" }))
+            }
+            (Table::Holding, value) => Some(self.codec.encode(value).map(Payload::Words)),
         }
     }
 
@@ -219,7 +222,7 @@ impl Entry {
     }
 
     fn count(&self) -> u16 {
-        if is_bits(self.table) { 1 } else { self.codec.registers() }
+        if self.table.is_bits() { 1 } else { self.codec.registers() }
     }
 }
 

@@ -64,7 +64,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let request = block.request();
         let pending = match self.wire.prepare(unit_id, &request) {
             Ok(pending) => pending,
-            Err(unfit) => return Ok(Outcome::Unusable(unfit.to_string())),
+            Err(error) => return Ok(Outcome::Unusable(error.to_string())),
         };
         let started = Instant::now();
         let answer = tokio::select! {

@@ -1,1 +1,252 @@
+//! Sessions over a pipe with a scripted peer; time is paused and moves only when all wait.
 
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
+
+mod polls;
+mod transactions;
+mod writes;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use rust_decimal::Decimal;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
+    sync::oneshot,
+    task::JoinHandle,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+use crate::{
+    codec::value::{Format, Order},
+    link::{Command, Permit, Publish, Queue, queue},
+    model::{DeviceState, Kind, Quality, Reason, Report, Update, Value},
+    profile::modbus::Table,
+};
+
+const TIMEOUT: Duration = Duration::from_millis(500);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn hex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+}
+
+fn format(kind: Kind, scale: &str) -> Format {
+    let scale = Decimal::from_str_exact(scale).unwrap();
+    Format { kind, order: Order::Abcd, scale, offset: Decimal::ZERO }
+}
+
+fn polled(id: u32, table: Table, address: u16, kind: Kind) -> Polled {
+    let point = Point { table, address, format: format(kind, "1") };
+    Polled { id: TagId(id), scan: SECOND, range: None, point }
+}
+
+fn unit(unit_id: u8, tags: Vec<Polled>) -> Unit {
+    Unit { device: DeviceId(unit_id.into()), unit_id, tags }
+}
+
+/// What the session told.
+#[derive(Debug, Default)]
+struct Recorder {
+    updates: Mutex<Vec<(Instant, Update)>>,
+    states: Mutex<Vec<(DeviceId, DeviceState)>>,
+}
+
+impl Publish for Recorder {
+    fn publish(&self, batch: &mut Vec<Update>) {
+        self.updates.lock().unwrap().extend(batch.drain(..).map(|update| (Instant::now(), update)));
+    }
+
+    fn device(&self, device: DeviceId, state: DeviceState, _detail: Option<&str>) {
+        self.states.lock().unwrap().push((device, state));
+    }
+}
+
+impl Recorder {
+    fn last(&self, id: u32) -> Option<Update> {
+        self.of(id).pop().map(|(_, update)| update)
+    }
+
+    fn of(&self, id: u32) -> Vec<(Instant, Update)> {
+        self.updates.lock().unwrap().iter().filter(|(_, update)| update.tag == TagId(id)).cloned().collect()
+    }
+
+    fn states_of(&self, device: u32) -> Vec<DeviceState> {
+        let states = self.states.lock().unwrap();
+        states.iter().filter(|(of, _)| *of == DeviceId(device)).map(|(_, state)| *state).collect()
+    }
+}
+
+/// A request as the peer got it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Asked {
+    at: Instant,
+    id: u16,
+    unit_id: u8,
+    pdu: Vec<u8>,
+}
+
+impl Asked {
+    fn address(&self) -> u16 {
+        u16::from_be_bytes([self.pdu[1], self.pdu[2]])
+    }
+
+    fn count(&self) -> u16 {
+        u16::from_be_bytes([self.pdu[3], self.pdu[4]])
+    }
+
+    fn is_write(&self) -> bool {
+        matches!(self.pdu[0], 5 | 6 | 15 | 16)
+    }
+
+    /// The answer to a read of registers, each given by its address.
+    fn registers(&self, value: impl Fn(u16) -> u16) -> Vec<u8> {
+        let mut pdu = vec![self.pdu[0], u8::try_from(self.count() * 2).unwrap()];
+        (0..self.count()).for_each(|at| pdu.extend(value(self.address() + at).to_be_bytes()));
+        pdu
+    }
+
+    fn exception(&self, code: u8) -> Vec<u8> {
+        vec![self.pdu[0] | 0x80, code]
+    }
+
+    /// The answer to a write that is taken.
+    fn echo(&self) -> Vec<u8> {
+        self.pdu[..5].to_vec()
+    }
+}
+
+/// The device's end of the pipe.
+struct Peer(DuplexStream);
+
+impl Peer {
+    /// The next request; `None` when the session is gone.
+    async fn asked(&mut self) -> Option<Asked> {
+        let mut header = [0; 7];
+        self.0.read_exact(&mut header).await.ok()?;
+        assert_eq!(header[2..4], [0, 0], "protocol id");
+        let mut pdu = vec![0; usize::from(u16::from_be_bytes([header[4], header[5]])) - 1];
+        self.0.read_exact(&mut pdu).await.ok()?;
+        let id = u16::from_be_bytes([header[0], header[1]]);
+        Some(Asked { at: Instant::now(), id, unit_id: header[6], pdu })
+    }
+
+    async fn say(&mut self, id: u16, unit_id: u8, pdu: &[u8]) {
+        let mut frame = id.to_be_bytes().to_vec();
+        frame.extend([0, 0]);
+        frame.extend(u16::try_from(pdu.len() + 1).unwrap().to_be_bytes());
+        frame.push(unit_id);
+        frame.extend(pdu);
+        self.bytes(&frame).await;
+    }
+
+    async fn bytes(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.unwrap();
+    }
+
+    async fn answer(&mut self, asked: &Asked, pdu: &[u8]) {
+        self.say(asked.id, asked.unit_id, pdu).await;
+    }
+}
+
+/// What a device does with each request; `None` is silence. All requests are kept.
+fn device(
+    mut peer: Peer,
+    mut answer: impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'static,
+) -> Arc<Mutex<Vec<Asked>>> {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let kept = log.clone();
+    tokio::spawn(async move {
+        while let Some(asked) = peer.asked().await {
+            kept.lock().unwrap().push(asked.clone());
+            if let Some(pdu) = answer(&asked) {
+                peer.answer(&asked, &pdu).await;
+            }
+        }
+    });
+    log
+}
+
+/// A running session.
+struct Rig {
+    queue: Queue,
+    told: Arc<Recorder>,
+    counters: Arc<Counters>,
+    stop: CancellationToken,
+    task: JoinHandle<(Modbus, SessionEnd)>,
+}
+
+fn start(units: &[Unit]) -> (Rig, Peer) {
+    run(Modbus::new("plc:502".to_owned(), TIMEOUT, units, Arc::default()))
+}
+
+fn run(mut driver: Modbus) -> (Rig, Peer) {
+    let (ours, theirs) = duplex(4096);
+    let stop = CancellationToken::new();
+    let (queue, mut inbox) = queue(stop.clone());
+    let told = Arc::new(Recorder::default());
+    let sink = Sink::new(told.clone());
+    let counters = driver.counters.clone();
+    let task = tokio::spawn(async move {
+        let end = driver.serve(ours, &mut inbox, &sink).await;
+        (driver, end)
+    });
+    (Rig { queue, told, counters, stop, task }, Peer(theirs))
+}
+
+impl Rig {
+    async fn lost(self) -> String {
+        match self.task.await.unwrap().1 {
+            SessionEnd::Lost(error) => error.to_string(),
+            SessionEnd::Stopped => panic!("stopped"),
+        }
+    }
+
+    async fn stopped(self) -> Modbus {
+        self.stop.cancel();
+        match self.task.await.unwrap() {
+            (driver, SessionEnd::Stopped) => driver,
+            (_, SessionEnd::Lost(error)) => panic!("{error}"),
+        }
+    }
+
+    fn count(&self, counter: impl Fn(&Counters) -> &std::sync::atomic::AtomicU64) -> u64 {
+        counter(&self.counters).load(Ordering::Relaxed)
+    }
+
+    fn write(&self, id: u32, value: Value) -> oneshot::Receiver<Report> {
+        self.write_by(id, value, false, Duration::from_secs(5), Grant::default())
+    }
+
+    fn write_by(
+        &self,
+        id: u32,
+        value: Value,
+        read_first: bool,
+        within: Duration,
+        permit: Grant,
+    ) -> oneshot::Receiver<Report> {
+        let deadline = Instant::now() + within;
+        let (command, report) = Command::new(TagId(id), value, read_first, deadline, Box::new(permit));
+        self.queue.push(command);
+        report
+    }
+}
+
+/// A permit that says yes, or no, and keeps what it was shown.
+#[derive(Debug, Default, Clone)]
+struct Grant {
+    no: Option<Report>,
+    shown: Arc<Mutex<Vec<Option<Value>>>>,
+}
+
+impl Permit for Grant {
+    fn grant(&mut self, current: Option<&Value>) -> Result<(), Report> {
+        self.shown.lock().unwrap().push(current.cloned());
+        self.no.clone().map_or(Ok(()), Err)
+    }
+}

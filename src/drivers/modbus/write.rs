@@ -28,6 +28,16 @@ use crate::{
 /// Pause between two looks at a device that said it needs time (exception 0x05).
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// What came of sending.
+enum Sent {
+    /// The device said something that a look at it must explain.
+    Said(Said),
+    /// That is the last word on the command.
+    Over(Report),
+    /// On the command and on the session.
+    Ended(Report, End),
+}
+
 /// What the device said to the frame.
 enum Said {
     /// It echoed the write.
@@ -52,16 +62,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             command.answer(Report::new(Outcome::NotSent, "the tag is not on this connection"));
             return Ok(());
         };
-        let (Some(entry), started) = (self.plant.entries.get(at), Instant::now()) else { return Ok(()) };
-        let unit = entry.unit;
+        let Some(entry) = self.plant.entries.get(at) else { return Ok(()) };
         let payload = match entry.encode(&command.value) {
-            Ok(payload) => payload,
-            Err(refusal) => {
+            Some(Ok(payload)) => payload,
+            Some(Err(refusal)) => {
                 command.answer(rejected(&refusal));
                 return Ok(());
             }
+            None => {
+                let text = "input registers and discrete inputs cannot be written";
+                command.answer(Report::new(Outcome::Rejected(Rule::Access), text));
+                return Ok(());
+            }
         };
-        if started >= command.deadline {
+        if Instant::now() >= command.deadline {
             command.answer(Report::new(Outcome::NotSent, "its deadline passed while it waited for its turn"));
             return Ok(());
         }
@@ -82,70 +96,74 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         } else {
             None
         };
-        match self.send(&mut command, at, unit, &payload, current.as_ref()).await {
-            Ok(Ok(said)) => self.read_back(command, at, &payload, said, current, inbox).await,
-            Ok(Err(mut report)) => {
-                report.previous = report.previous.or(current);
-                command.answer(report);
-                Ok(())
-            }
-            Err((end, mut report)) => {
-                report.previous = current;
-                command.answer(report);
-                Err(end)
-            }
+        let (report, end) = match self.send(&mut command, at, &payload, current.as_ref()).await {
+            Sent::Said(said) => return self.read_back(command, at, &payload, said, current, inbox).await,
+            Sent::Over(report) => (report, Ok(())),
+            Sent::Ended(report, end) => (report, Err(end)),
+        };
+        if report.outcome == Outcome::Unknown {
+            self.doubt(at);
         }
+        let previous = report.previous.clone().or(current);
+        command.answer(Report { previous, ..report });
+        end
     }
 
-    /// Permit and frame. What is not [`Said`] is the last word on the command; with an [`End`] also on the session.
+    /// Permit and frame.
     async fn send(
         &mut self,
         command: &mut Command,
         at: usize,
-        unit: usize,
         payload: &Payload,
         current: Option<&Value>,
-    ) -> Result<Result<Said, Report>, (End, Report)> {
+    ) -> Sent {
+        let not_sent = |text: String| Sent::Over(Report::new(Outcome::NotSent, text));
         let until = self.until(command);
-        let (Some(entry), Some(member)) = (self.plant.entries.get(at), self.plant.units.get(unit)) else {
-            return Ok(Err(Report::new(Outcome::NotSent, "the tag is not on this connection")));
-        };
+        let Some(entry) = self.plant.entries.get(at) else { return not_sent("no such tag".to_owned()) };
+        let unit = entry.unit;
+        let unit_id = self.plant.units.get(unit).map(|member| member.unit_id).unwrap_or_default();
         let request = entry.write(payload);
-        let pending = match self.wire.prepare(member.unit_id, &request) {
+        let pending = match self.wire.prepare(unit_id, &request) {
             Ok(pending) => pending,
-            Err(unfit) => return Ok(Err(Report::new(Outcome::NotSent, unfit.to_string()))),
+            Err(error) => return not_sent(error.to_string()),
         };
-        let started = Instant::now();
-        if started >= command.deadline {
-            return Ok(Err(Report::new(Outcome::NotSent, "its deadline passed before it could be sent")));
-        }
         // A connection that is known to be lost takes nothing: the command can be told so for sure.
         if let Some(failure) = self.wire.idle().now_or_never() {
             let problem = failure.to_string();
             let report = Report::new(Outcome::NotSent, format!("the connection was lost before: {problem}"));
-            return Err((End::Lost(problem), report));
+            return Sent::Ended(report, End::Lost(problem));
+        }
+        let started = Instant::now();
+        if started >= command.deadline {
+            return not_sent("its deadline passed before it could be sent".to_owned());
         }
         if let Err(report) = command.grant(current) {
-            return Ok(Err(report));
+            return Sent::Over(report);
         }
         // From here on nothing but an answer can say that the device did not take it; a stop waits for that.
-        match self.wire.exchange(&pending, until).await {
+        let answer = self.wire.exchange(&pending, until).await;
+        self.answer_to_write(unit, started, answer)
+    }
+
+    /// What an answer to a write, or none, means for the unit and for the command.
+    fn answer_to_write(&mut self, unit: usize, started: Instant, answer: Result<Answer, Failure>) -> Sent {
+        match answer {
             Ok(Answer::Response(_)) => {
                 self.answered(unit);
-                Ok(Ok(Said::Yes))
+                Sent::Said(Said::Yes)
             }
             Ok(Answer::Exception(exception)) => {
                 self.exception(unit, exception, started);
                 if exception == ExceptionCode::Acknowledge {
-                    return Ok(Ok(Said::Later));
+                    return Sent::Said(Said::Later);
                 }
                 let text = format!("the device refused the write: {}", exception_text(exception));
-                let report = Report::new(Outcome::Refused, text);
-                Ok(Err(Report { code: Some(u8::from(exception)), ..report }))
+                let code = Some(u8::from(exception));
+                Sent::Over(Report { code, ..Report::new(Outcome::Refused, text) })
             }
             Err(Failure::Misfit(misfit)) => {
                 self.answered(unit);
-                Ok(Ok(Said::Else(misfit.to_string())))
+                Sent::Said(Said::Else(misfit.to_string()))
             }
             Err(Failure::TimedOut) => {
                 let text = format!(
@@ -154,15 +172,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 );
                 let report = Report::new(Outcome::Unknown, text);
                 match self.timed_out(unit, started) {
-                    Ok(()) => Ok(Err(report)),
-                    Err(end) => Err((end, report)),
+                    Ok(()) => Sent::Over(report),
+                    Err(end) => Sent::Ended(report, end),
                 }
             }
             Err(Failure::Lost(problem)) => {
                 let text = format!(
                     "the connection broke before the device answered ({problem}): it may have taken the value"
                 );
-                Err((End::Lost(problem), Report::new(Outcome::Unknown, text)))
+                Sent::Ended(Report::new(Outcome::Unknown, text), End::Lost(problem))
             }
         }
     }
@@ -192,7 +210,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Err(End::Stopped) => (Err("fieldbridge stops".to_owned()), Err(End::Stopped)),
             Err(End::Lost(problem)) => (Err(problem.clone()), Err(End::Lost(problem))),
         };
-        command.answer(Report { previous, ..verdict(&said, held) });
+        let report = Report { previous, ..verdict(&said, held) };
+        if matches!(report.outcome, Outcome::Written | Outcome::Unknown) {
+            self.doubt(at);
+        }
+        command.answer(report);
         end
     }
 
@@ -222,6 +244,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.batch.push(entry.update(value.clone()));
         self.sink.publish(&mut self.batch);
         Ok(Held { value, same: sent.is(data) })
+    }
+
+    /// What was read before is in doubt: the tag's unit is read again now, not at its next scan.
+    fn doubt(&mut self, at: usize) {
+        if let Some(entry) = self.plant.entries.get(at) {
+            self.schedule.restart(entry.unit, Instant::now());
+        }
     }
 
     /// When waiting for an answer to this command ends.

@@ -1,0 +1,385 @@
+//! Writes: their turn, their permit, what is told of them. Case A17, steps 4 to 6.
+
+use tokio::time::sleep;
+
+use super::*;
+use crate::model::{Outcome, Rule};
+
+/// How many requests poll the plant.
+const POLLS: u32 = 5;
+
+fn plant() -> [Unit; 1] {
+    let mut tenth = polled(2, Table::Holding, 10, Kind::Uint16);
+    tenth.point.format = format(Kind::Uint16, "0.1");
+    let mut tags = vec![
+        polled(1, Table::Holding, 0x190, Kind::Uint16),
+        tenth,
+        polled(3, Table::Coil, 3, Kind::Bool),
+        polled(4, Table::Holding, 20, Kind::Float32),
+        polled(5, Table::Input, 0, Kind::Uint16),
+    ];
+    // Polled once, so that what follows is the writes' own.
+    for tag in &mut tags {
+        tag.scan = Duration::from_secs(3600);
+    }
+    [unit(9, tags)]
+}
+
+/// A device with registers and coils that does as it is told.
+fn obedient() -> impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'static {
+    let mut registers = vec![0_u16; 0x200];
+    let mut coil = false;
+    move |asked| {
+        let at = usize::from(asked.address());
+        match asked.pdu[0] {
+            1 => return Some(vec![1, 1, u8::from(coil)]),
+            3 | 4 => return Some(asked.registers(|at| registers[usize::from(at)])),
+            5 => coil = asked.pdu[3] == 0xFF,
+            6 => registers[at] = asked.count(),
+            16 => {
+                for (place, word) in registers[at..].iter_mut().zip(asked.pdu[6..].chunks(2)) {
+                    *place = u16::from_be_bytes([word[0], word[1]]);
+                }
+            }
+            other => panic!("function {other}"),
+        }
+        Some(asked.echo())
+    }
+}
+
+/// Waits for the first polls to be over; the device holds zeros.
+async fn settled() -> (Rig, Arc<Mutex<Vec<Asked>>>) {
+    settled_with(obedient()).await
+}
+
+async fn settled_with(
+    answer: impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'static,
+) -> (Rig, Arc<Mutex<Vec<Asked>>>) {
+    let (rig, peer) = start(&plant());
+    let log = device(peer, answer);
+    sleep(Duration::from_millis(10)).await;
+    assert_eq!(log.lock().unwrap().len(), usize::try_from(POLLS).unwrap());
+    log.lock().unwrap().clear();
+    (rig, log)
+}
+
+fn frames(log: &Mutex<Vec<Asked>>) -> Vec<Vec<u8>> {
+    log.lock().unwrap().iter().map(|asked| asked.pdu.clone()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_kind_of_write_is_one_frame_and_read_back() {
+    let (rig, log) = settled().await;
+    for (id, value, expected) in [
+        (1, Value::U64(61680), ["060190F0F0", "0301900001"]),
+        (2, Value::F64(21.4), ["06000A00D6", "03000A0001"]),
+        (3, Value::Bool(true), ["050003FF00", "0100030001"]),
+        (4, Value::F32(49.98), ["1000140002044247EB85", "0300140002"]),
+    ] {
+        let report = rig.write(id, value.clone()).await.unwrap();
+        assert_eq!(report.outcome, Outcome::Confirmed, "{}", report.message);
+        assert_eq!(report.value.as_ref(), Some(&value));
+        assert_eq!(frames(&log), expected.map(hex));
+        let told = rig.told.last(id).unwrap();
+        assert_eq!((told.value, told.quality), (Some(value), Quality::Good));
+        log.lock().unwrap().clear();
+    }
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_time_out_of_a17_is_unknown_and_nothing_is_repeated() {
+    let (rig, log) = settled_with(|asked| (!asked.is_write()).then(|| read_zeros(asked))).await;
+    let asked = Instant::now();
+    let report = rig.write(1, Value::U64(215)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Unknown);
+    assert_eq!(asked.elapsed(), TIMEOUT);
+    assert!(report.message.contains("may have taken the value"), "{}", report.message);
+    sleep(Duration::from_secs(60)).await;
+    let writes: Vec<_> = frames(&log).into_iter().filter(|pdu| matches!(pdu[0], 5 | 6 | 15 | 16)).collect();
+    assert_eq!(writes, [hex("06019000D7")], "no second write by any function");
+    // What was read before is in doubt, so it was read again at once and not an hour later.
+    let (at, told) = rig.told.of(1).pop().unwrap();
+    assert_eq!((at, told.value), (asked + TIMEOUT, Some(Value::U64(0))));
+    rig.stopped().await;
+}
+
+fn read_zeros(asked: &Asked) -> Vec<u8> {
+    if asked.pdu[0] == 1 { vec![1, 1, 0] } else { asked.registers(|_| 0) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_shorter_than_the_time_out_ends_the_wait() {
+    let (rig, _) = settled_with(|asked| (!asked.is_write()).then(|| read_zeros(asked))).await;
+    let asked = Instant::now();
+    let within = Duration::from_millis(200);
+    let report = rig.write_by(1, Value::U64(1), false, within, Grant::default()).await.unwrap();
+    assert_eq!((report.outcome, asked.elapsed()), (Outcome::Unknown, within));
+    assert_eq!(rig.count(|counters| &counters.timeouts), 0, "the unit was given less than its time");
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_echo_of_a17_that_differs_is_no_success() {
+    for held in [0xD7, 0xD6] {
+        let (rig, _) = settled_with(move |asked| match asked.pdu[0] {
+            6 => Some(hex("06019000D6")),
+            1 => Some(vec![1, 1, 0]),
+            _ => Some(asked.registers(|_| held)),
+        })
+        .await;
+        let report = rig.write(1, Value::U64(0xD7)).await.unwrap();
+        assert_eq!(report.outcome, Outcome::Differs);
+        assert!(!report.outcome.is_success());
+        assert_eq!(report.value, Some(Value::U64(held.into())));
+        assert!(
+            report
+                .message
+                .starts_with("the device echoed 0x00D6 at address 400 where 0x00D7 at address 400 was sent"),
+            "{}",
+            report.message
+        );
+        rig.stopped().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_read_back_decides() {
+    // Acknowledges and keeps what it had.
+    let (rig, _) =
+        settled_with(|asked| Some(if asked.is_write() { asked.echo() } else { read_zeros(asked) })).await;
+    let report = rig.write(2, Value::F64(21.4)).await.unwrap();
+    assert_eq!((report.outcome, report.value), (Outcome::Differs, Some(Value::F64(0.0))));
+    rig.stopped().await;
+    // Acknowledges and cannot be read.
+    let mut reads = 0;
+    let (rig, _) = settled_with(move |asked| {
+        reads += u32::from(!asked.is_write());
+        Some(match asked.is_write() {
+            true => asked.echo(),
+            false if reads <= POLLS => read_zeros(asked),
+            false => asked.exception(1),
+        })
+    })
+    .await;
+    let report = rig.write(2, Value::F64(21.4)).await.unwrap();
+    assert_eq!((report.outcome, report.value), (Outcome::Written, None));
+    assert!(report.message.ends_with("exception 0x01 (illegal function)"), "{}", report.message);
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn exceptions_refuse_with_their_code() {
+    for code in [0x01, 0x02, 0x03, 0x04, 0x06, 0x0B, 0xC8] {
+        let (rig, log) = settled_with(move |asked| {
+            Some(if asked.is_write() { asked.exception(code) } else { read_zeros(asked) })
+        })
+        .await;
+        let report = rig.write(1, Value::U64(1)).await.unwrap();
+        assert_eq!((report.outcome, report.code), (Outcome::Refused, Some(code)));
+        assert_eq!(frames(&log).iter().filter(|pdu| pdu[0] == 6).count(), 1);
+        let expected = if code == 0x0B { DeviceState::Refused } else { DeviceState::Online };
+        assert_eq!(rig.told.states_of(9).last(), Some(&expected));
+        rig.stopped().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_device_that_asks_for_time_is_looked_at_again() {
+    let mut written = None;
+    let (rig, log) = settled_with(move |asked| {
+        if asked.is_write() {
+            written = Some(Instant::now());
+            return Some(asked.exception(5));
+        }
+        let done = written.is_some_and(|at| at.elapsed() >= Duration::from_millis(250));
+        Some(if asked.pdu[0] == 1 { vec![1, 1, 0] } else { asked.registers(|_| if done { 7 } else { 0 }) })
+    })
+    .await;
+    let report = rig.write(1, Value::U64(7)).await.unwrap();
+    assert_eq!((report.outcome, report.code), (Outcome::Confirmed, Some(5)), "{}", report.message);
+    assert_eq!(frames(&log).len(), 5, "one write and four looks");
+    let report = rig.write(1, Value::U64(8)).await.unwrap();
+    assert_eq!((report.outcome, report.value), (Outcome::Differs, Some(Value::U64(7))));
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_go_ahead_of_polls_but_do_not_starve_them() {
+    let tags =
+        (0..40).map(|at| polled(100 + at, Table::Input, u16::try_from(at * 50).unwrap(), Kind::Uint16));
+    let mut tags: Vec<_> = tags.collect();
+    tags.push(polled(1, Table::Holding, 0, Kind::Uint16));
+    let (rig, mut peer) = start(&[unit(1, tags)]);
+    let first = peer.asked().await.unwrap();
+    let reports: Vec<_> = (0..30).map(|value| rig.write(1, Value::U64(value))).collect();
+    peer.answer(&first, &hex("04020000")).await;
+    let log =
+        device(peer, |asked| Some(if asked.is_write() { asked.echo() } else { asked.registers(|_| 0) }));
+    for report in reports {
+        report.await.unwrap();
+    }
+    let order: String = log
+        .lock()
+        .unwrap()
+        .iter()
+        .filter(|asked| asked.pdu[0] != 3)
+        .map(|asked| if asked.is_write() { 'w' } else { 'p' })
+        .collect();
+    assert!(order.starts_with("wwwwwwwwpwwwwwwwwpwwwwwwwwpwwwwww"), "{order}");
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_to_an_idle_link_leaves_at_once() {
+    let (rig, log) = settled().await;
+    sleep(Duration::from_secs(20)).await;
+    let asked = Instant::now();
+    rig.write(1, Value::U64(5)).await.unwrap();
+    assert_eq!(log.lock().unwrap()[0].at, asked);
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passed_sends_nothing() {
+    let (rig, mut peer) = start(&plant());
+    peer.asked().await.unwrap();
+    let report = rig.write_by(1, Value::U64(5), false, Duration::from_millis(100), Grant::default());
+    // The poll that is on the wire runs into its time-out first.
+    let log = device(peer, |asked| Some(read_zeros(asked)));
+    let report = report.await.unwrap();
+    assert_eq!(report.outcome, Outcome::NotSent);
+    sleep(SECOND).await;
+    assert!(!log.lock().unwrap().iter().any(Asked::is_write));
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_expectation_sees_what_the_device_holds_now() {
+    let (rig, log) = settled().await;
+    rig.write(2, Value::F64(5.5)).await.unwrap();
+    log.lock().unwrap().clear();
+    let permit = Grant::default();
+    let report = rig.write_by(2, Value::F64(6.0), true, SECOND, permit.clone()).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Confirmed);
+    assert_eq!(report.previous, Some(Value::F64(5.5)));
+    assert_eq!(*permit.shown.lock().unwrap(), [Some(Value::F64(5.5))]);
+    assert_eq!(frames(&log), ["03000A0001", "06000A003C", "03000A0001"].map(hex));
+    log.lock().unwrap().clear();
+    let no = Some(Report::new(Outcome::Rejected(Rule::Expectation), "it holds 6"));
+    let permit = Grant { no, ..Grant::default() };
+    let report = rig.write_by(2, Value::F64(7.0), true, SECOND, permit).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Expectation));
+    assert_eq!(frames(&log), ["03000A0001"].map(hex), "read, not written");
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_where_the_expectation_cannot_be_read() {
+    let mut reads = 0;
+    let (rig, log) = settled_with(move |asked| {
+        reads += 1;
+        Some(if reads <= POLLS { read_zeros(asked) } else { asked.exception(4) })
+    })
+    .await;
+    let permit = Grant::default();
+    let report = rig.write_by(2, Value::F64(6.0), true, SECOND, permit.clone()).await.unwrap();
+    assert_eq!(report.outcome, Outcome::NotSent);
+    assert!(report.message.ends_with("exception 0x04 (server device failure)"), "{}", report.message);
+    assert!(permit.shown.lock().unwrap().is_empty());
+    assert_eq!(frames(&log).len(), 1);
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_encoded_is_rejected_before_any_byte() {
+    let (rig, log) = settled().await;
+    let report = rig.write(2, Value::F64(6553.6)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::RawRange));
+    let report = rig.write(3, Value::F64(1.0)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Type));
+    let report = rig.write(3, Value::I64(1)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Type));
+    let report = rig.write(5, Value::U64(1)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Access));
+    let report = rig.write(77, Value::F64(1.0)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::NotSent);
+    assert!(frames(&log).is_empty());
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_dies_answers_each_write_once_and_truly() {
+    let (rig, mut peer) = start(&plant());
+    let poll = peer.asked().await.unwrap();
+    let first = rig.write(1, Value::U64(1));
+    let second = rig.write(1, Value::U64(2));
+    peer.answer(&poll, &read_zeros(&poll)).await;
+    assert!(peer.asked().await.unwrap().is_write());
+    drop(peer);
+    assert_eq!(first.await.unwrap().outcome, Outcome::Unknown);
+    rig.lost().await;
+    assert_eq!(second.await.unwrap().outcome, Outcome::NotSent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_connection_known_to_be_lost_takes_no_write() {
+    let (rig, mut peer) = start(&plant());
+    let poll = peer.asked().await.unwrap();
+    let permit = Grant::default();
+    let report = rig.write_by(1, Value::U64(1), false, SECOND, permit.clone());
+    peer.answer(&poll, &read_zeros(&poll)).await;
+    drop(peer);
+    let report = report.await.unwrap();
+    assert_eq!(report.outcome, Outcome::NotSent, "{}", report.message);
+    assert!(permit.shown.lock().unwrap().is_empty());
+    assert_eq!(rig.lost().await, "plc:502: closed by the device");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_lets_a_write_on_the_wire_finish() {
+    let (rig, mut peer) = start(&plant());
+    let poll = peer.asked().await.unwrap();
+    let report = rig.write(1, Value::U64(1));
+    peer.answer(&poll, &read_zeros(&poll)).await;
+    let write = peer.asked().await.unwrap();
+    rig.stop.cancel();
+    sleep(Duration::from_millis(300)).await;
+    peer.answer(&write, &write.echo()).await;
+    let report = report.await.unwrap();
+    assert_eq!(report.outcome, Outcome::Written, "{}", report.message);
+    assert_eq!(peer.asked().await, None);
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_device_gets_one_write_frame_and_the_stop_is_bounded() {
+    let (rig, mut peer) = start(&plant());
+    let poll = peer.asked().await.unwrap();
+    let report = rig.write(1, Value::U64(1));
+    peer.answer(&poll, &read_zeros(&poll)).await;
+    peer.asked().await.unwrap();
+    let asked = Instant::now();
+    rig.stopped().await;
+    assert_eq!(asked.elapsed(), TIMEOUT);
+    assert_eq!(report.await.unwrap().outcome, Outcome::Unknown);
+    assert_eq!(peer.asked().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_answer_to_a_write_confirms_nothing() {
+    let tag = Polled { scan: Duration::from_secs(3600), ..polled(1, Table::Holding, 0x190, Kind::Uint16) };
+    let (rig, mut peer) = start(&[unit(9, vec![tag])]);
+    let poll = peer.asked().await.unwrap();
+    peer.answer(&poll, &read_zeros(&poll)).await;
+    let (report, next) = (rig.write(1, Value::U64(1)), rig.write(1, Value::U64(2)));
+    let first = peer.asked().await.unwrap();
+    assert_eq!(report.await.unwrap().outcome, Outcome::Unknown);
+    let second = peer.asked().await.unwrap();
+    assert_eq!(second.pdu, hex("0601900002"));
+    peer.answer(&first, &first.echo()).await;
+    peer.answer(&second, &second.exception(4)).await;
+    assert_eq!(next.await.unwrap().outcome, Outcome::Refused);
+    assert_eq!(rig.count(|counters| &counters.dropped), 1);
+    rig.stopped().await;
+}
