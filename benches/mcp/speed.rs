@@ -148,7 +148,7 @@ impl Clients {
         };
         let mut patience = Patience::default();
         while calls.subject == Subject::Fieldbridge
-            && !Calls::all_good(&clients.exchange(&calls.whole_plant(0)).await?, TAGS)
+            && !Calls::all_good(&clients.exchange(&calls.sample(0)).await?)
         {
             patience.wait().await?;
         }
