@@ -54,7 +54,7 @@ impl Calls {
     pub(crate) fn tool(self) -> &'static str {
         match self.subject {
             Subject::Fieldbridge => "read_tags",
-            Subject::Echo | Subject::EchoPipes => "echo",
+            Subject::Echo | Subject::Lean => "echo",
         }
     }
 
@@ -62,7 +62,7 @@ impl Calls {
     pub(crate) fn request(self, id: u64, tag: &str) -> String {
         let arguments = match self.subject {
             Subject::Fieldbridge => format!(r#"{{"tags":["{tag}"]}}"#),
-            Subject::Echo | Subject::EchoPipes => format!(r#"{{"text":"{tag}"}}"#),
+            Subject::Echo | Subject::Lean => format!(r#"{{"text":"{tag}"}}"#),
         };
         let meta = match self.era {
             Era::Legacy => "",
@@ -83,7 +83,7 @@ impl Calls {
     pub(crate) fn check(self, answer: &str) -> Result<u64> {
         let sign = match self.subject {
             Subject::Fieldbridge => r#""quality":"good""#,
-            Subject::Echo | Subject::EchoPipes => r#""text":"plc/line-"#,
+            Subject::Echo | Subject::Lean => r#""text":"plc/line-"#,
         };
         let id = answer
             .split_once(r#""id":"#)

@@ -6,9 +6,9 @@
 use anyhow::Result;
 use axum::serve::ListenerExt;
 use rmcp::{
-    ServiceExt,
-    handler::server::wrapper::Parameters,
-    tool, tool_router,
+    ServerHandler, ServiceExt,
+    handler::server::{router::tool::ToolRouter, wrapper::Parameters},
+    tool, tool_handler, tool_router,
     transport::{
         StreamableHttpService, stdio, stdio_pipes,
         streamable_http_server::{StreamableHttpServerConfig, session::local::LocalSessionManager},
@@ -20,8 +20,6 @@ use tokio::net::TcpListener;
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Transport {
     Stdio,
-    /// Standard streams too, by the SDK's faster transport.
-    Pipes,
     Http,
 }
 
@@ -31,6 +29,7 @@ struct EchoRequest {
     text: String,
 }
 
+/// As the first page of the documentation has it: the table of tools is made anew at every call.
 #[derive(Debug, Clone)]
 struct Echo;
 
@@ -43,32 +42,52 @@ impl Echo {
     }
 }
 
+/// As fast as the SDK is: the table of tools is kept, and pipes are served without the pool of blocking threads.
+#[derive(Debug, Clone)]
+struct Lean {
+    tools: ToolRouter<Self>,
+}
+
+#[tool_router(router = tools)]
+impl Lean {
+    #[expect(clippy::unused_self, reason = "the documentation's form of a tool")]
+    #[tool(description = "Returns its text")]
+    fn echo(&self, Parameters(EchoRequest { text }): Parameters<EchoRequest>) -> String {
+        text
+    }
+}
+
+#[tool_handler(router = self.tools)]
+impl ServerHandler for Lean {}
+
 /// Serves until the client leaves, over HTTP until the process is killed.
 #[tokio::main]
-pub(crate) async fn serve(transport: Transport) -> Result<()> {
-    match transport {
-        Transport::Stdio => {
-            Echo.serve(stdio()).await?.waiting().await?;
+pub(crate) async fn serve(transport: Transport, lean: bool) -> Result<()> {
+    match (transport, lean) {
+        (Transport::Stdio, false) => drop(Echo.serve(stdio()).await?.waiting().await?),
+        (Transport::Stdio, true) => {
+            drop(Lean { tools: Lean::tools() }.serve(stdio_pipes()).await?.waiting().await?);
         }
-        Transport::Pipes => {
-            Echo.serve(stdio_pipes()).await?.waiting().await?;
-        }
-        Transport::Http => {
-            let service: StreamableHttpService<_, LocalSessionManager> = StreamableHttpService::new(
-                || Ok(Echo),
-                LocalSessionManager::default().into(),
-                StreamableHttpServerConfig::default(),
-            );
-            let listener = TcpListener::bind("127.0.0.1:0").await?;
-            announce(&format!("serving MCP at http://{}/mcp", listener.local_addr()?));
-            let listener = listener.tap_io(|stream| {
-                if let Err(error) = stream.set_nodelay(true) {
-                    announce(&format!("nagle stays on: {error}"));
-                }
-            });
-            axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await?;
-        }
+        (Transport::Http, false) => over_http(Echo).await?,
+        (Transport::Http, true) => over_http(Lean { tools: Lean::tools() }).await?,
     }
+    Ok(())
+}
+
+async fn over_http(echo: impl ServerHandler + Clone) -> Result<()> {
+    let service: StreamableHttpService<_, LocalSessionManager> = StreamableHttpService::new(
+        move || Ok(echo.clone()),
+        LocalSessionManager::default().into(),
+        StreamableHttpServerConfig::default(),
+    );
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    announce(&format!("serving MCP at http://{}/mcp", listener.local_addr()?));
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            announce(&format!("nagle stays on: {error}"));
+        }
+    });
+    axum::serve(listener, axum::Router::new().nest_service("/mcp", service)).await?;
     Ok(())
 }
 

@@ -56,13 +56,15 @@ enum Role {
     Echo {
         #[arg(value_enum)]
         transport: echo::Transport,
+        #[arg(long)]
+        lean: bool,
     },
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
     match arguments.role {
-        Some(Role::Echo { transport }) => echo::serve(transport),
+        Some(Role::Echo { transport, lean }) => echo::serve(transport, lean),
         None => measure(&arguments),
     }
 }

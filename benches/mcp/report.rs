@@ -89,7 +89,10 @@ pub(crate) fn speed_row(name: &str, outstanding: usize, ours: &Numbers, theirs: 
 }
 
 pub(crate) fn speed_foot() {
-    println!("(pipes: the echo on the SDK's stdio_pipes instead of the stdio of its documentation)");
+    println!(
+        "lean: an echo as fast as the SDK is, with its table of tools kept and stdio_pipes, which the documentation names
+beside what its first page has (a table made at every call, and stdio on blocking threads)."
+    );
 }
 
 pub(crate) fn start_head(starts: usize) {

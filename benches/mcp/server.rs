@@ -29,8 +29,8 @@ const TICKS: f64 = 100.0;
 pub(crate) enum Subject {
     Fieldbridge,
     Echo,
-    /// The echo on the SDK's faster transport for pipes.
-    EchoPipes,
+    /// The echo as fast as the SDK is.
+    Lean,
 }
 
 /// How a client reaches it.
@@ -109,22 +109,23 @@ impl Process {
 }
 
 fn command(subject: Subject, wire: Wire, plant: &Plant) -> Result<Command> {
-    let role = match (subject, wire) {
-        (Subject::Fieldbridge, _) => {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_fieldbridge"));
-            command.arg("serve").arg("--config").arg(plant.site());
-            match wire {
-                Wire::Stdio => command.arg("--stdio"),
-                Wire::Http => command.args(["--http", "127.0.0.1:0"]),
-            };
-            return Ok(command);
-        }
-        (_, Wire::Http) => "http",
-        (Subject::Echo, Wire::Stdio) => "stdio",
-        (Subject::EchoPipes, Wire::Stdio) => "pipes",
-    };
+    if subject == Subject::Fieldbridge {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_fieldbridge"));
+        command.arg("serve").arg("--config").arg(plant.site());
+        match wire {
+            Wire::Stdio => command.arg("--stdio"),
+            Wire::Http => command.args(["--http", "127.0.0.1:0"]),
+        };
+        return Ok(command);
+    }
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["echo", role]);
+    command.arg("echo").arg(match wire {
+        Wire::Stdio => "stdio",
+        Wire::Http => "http",
+    });
+    if subject == Subject::Lean {
+        command.arg("--lean");
+    }
     Ok(command)
 }
 

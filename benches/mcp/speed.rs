@@ -34,15 +34,19 @@ impl Case {
     }
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 12] = [
     Case::new("stdio", Wire::Stdio, Era::Legacy, 1, Subject::Echo),
     Case::new("stdio", Wire::Stdio, Era::Legacy, 50, Subject::Echo),
-    Case::new("stdio, echo: pipes", Wire::Stdio, Era::Legacy, 1, Subject::EchoPipes),
-    Case::new("stdio, echo: pipes", Wire::Stdio, Era::Legacy, 50, Subject::EchoPipes),
     Case::new("http", Wire::Http, Era::Legacy, 1, Subject::Echo),
     Case::new("http", Wire::Http, Era::Legacy, 50, Subject::Echo),
     Case::new("http modern", Wire::Http, Era::Modern, 1, Subject::Echo),
     Case::new("http modern", Wire::Http, Era::Modern, 50, Subject::Echo),
+    Case::new("stdio, lean", Wire::Stdio, Era::Legacy, 1, Subject::Lean),
+    Case::new("stdio, lean", Wire::Stdio, Era::Legacy, 50, Subject::Lean),
+    Case::new("http, lean", Wire::Http, Era::Legacy, 1, Subject::Lean),
+    Case::new("http, lean", Wire::Http, Era::Legacy, 50, Subject::Lean),
+    Case::new("http modern, lean", Wire::Http, Era::Modern, 1, Subject::Lean),
+    Case::new("http modern, lean", Wire::Http, Era::Modern, 50, Subject::Lean),
 ];
 
 /// Measures and prints the table.
@@ -50,7 +54,7 @@ pub(crate) async fn run(subject: Subject, arguments: &Arguments, plant: &Plant) 
     report::speed_head(arguments);
     let length = Duration::from_millis(arguments.window_ms.into());
     for case in CASES.into_iter().filter(|case| case.name.contains(&arguments.only)) {
-        // The twin of an echo on pipes is another one.
+        // The twin of a lean echo is another one.
         let subject = if subject == Subject::Echo { case.beside } else { subject };
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..arguments.pairs {

@@ -90,7 +90,7 @@ async fn begin(subject: Subject, process: &mut Process, start: Instant) -> Resul
     Calls::tells(&answer, &tag(7))?;
     let good = match subject {
         Subject::Fieldbridge => Some(become_good(calls, &mut client, process, start).await?),
-        Subject::Echo | Subject::EchoPipes => None,
+        Subject::Echo | Subject::Lean => None,
     };
     Ok(Begun { initialized_ms, answered_ms, rss_mib, own_mib, good })
 }
