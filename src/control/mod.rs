@@ -18,7 +18,8 @@ use std::{
 };
 
 use parking_lot::RwLock;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
     config::WriteMode,
@@ -79,6 +80,8 @@ pub struct WriteRequest {
     /// Who, for the log.
     pub caller: String,
     pub stamp: Stamp,
+    /// The caller takes it back: a write that still waits never leaves, one that left goes on.
+    pub cancel: CancellationToken,
 }
 
 impl Control {
@@ -146,17 +149,27 @@ impl Control {
         let (command, mut answer) =
             Command::new(entry.id, accepted.effective.clone(), expect.is_some(), deadline, Box::new(permit));
         route.queue.push(command);
-        if let Ok(Ok(report)) = timeout_at(deadline, &mut answer).await {
-            return complete(report);
-        }
+        let early = tokio::select! {
+            biased;
+            report = &mut answer => return complete(report.unwrap_or_else(|_closed| lost())),
+            () = request.cancel.cancelled() => "the caller cancelled it before it could be sent".to_owned(),
+            () = sleep_until(deadline) => ticket::too_late(timeout),
+        };
         if ticket.abandon() {
-            return complete(Report::new(Outcome::NotSent, ticket::too_late(timeout)));
+            return complete(Report::new(Outcome::NotSent, early));
         }
         complete(match timeout_at(deadline + GRACE, answer).await {
-            Ok(Ok(report)) => report,
-            _ => Report::new(Outcome::Unknown, "it was sent, and no answer came before its deadline"),
+            Ok(report) => report.unwrap_or_else(|_closed| lost()),
+            Err(_elapsed) => {
+                Report::new(Outcome::Unknown, "it was sent, and no answer came before its deadline")
+            }
         })
     }
+}
+
+/// Every command answers for itself, so this is never said; if it were, nothing better would be known.
+fn lost() -> Report {
+    Report::new(Outcome::Unknown, "nothing came back of it")
 }
 
 impl fmt::Debug for Control {

@@ -94,6 +94,7 @@ impl Plant {
             reason: None,
             caller: "test".into(),
             stamp: self.control.stamp(),
+            cancel: CancellationToken::new(),
         }
     }
 
@@ -274,4 +275,26 @@ async fn a_write_goes_on_when_its_caller_leaves() {
     write.abort();
     assert!(write.await.unwrap_err().is_cancelled());
     command.grant(None).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancelled_write_that_waits_never_leaves_and_one_that_left_goes_on() {
+    let mut plant = plant();
+    let request = plant.request("70");
+    let cancel = request.cancel.clone();
+    let write = plant.write(request);
+    let mut command = plant.inbox.next().await.unwrap();
+    cancel.cancel();
+    assert_eq!(write.await.unwrap().outcome, Outcome::NotSent);
+    assert_eq!(command.grant(None).unwrap_err().outcome, Outcome::NotSent);
+
+    let request = plant.request("70");
+    let cancel = request.cancel.clone();
+    let write = plant.write(request);
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(None).unwrap();
+    cancel.cancel();
+    tokio::task::yield_now().await;
+    command.answer(Report::new(Outcome::Confirmed, ""));
+    assert_eq!(write.await.unwrap().outcome, Outcome::Confirmed);
 }

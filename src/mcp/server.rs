@@ -105,7 +105,7 @@ impl ServerHandler for Mcp {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let stamp = Arrival::of(&context.extensions).map_or_else(|| self.control().stamp(), |a| a.stamp);
-        let call = tool::Call { caller: caller(&context), stamp };
+        let call = tool::Call { caller: caller(&context), stamp, cancel: context.ct.clone() };
         let result = tool::call(self, &request.name, request.arguments, call).await;
         let result = result.ok_or_else(|| {
             let names = self.0.tools.all().iter().map(|tool| tool.name.as_ref()).collect::<Vec<_>>();

@@ -9,6 +9,7 @@ use fieldbridge::{
     model::{Quality, Report, Value},
     store::{Change, Reading, Target},
 };
+use tokio_util::sync::CancellationToken;
 
 /// A running plant.
 pub(crate) struct Plant {
@@ -67,6 +68,7 @@ impl Plant {
             reason: None,
             caller: "test".into(),
             stamp: self.app.control().stamp(),
+            cancel: CancellationToken::new(),
         }
     }
 

@@ -172,3 +172,27 @@ async fn writes_over_http_win_in_their_order_of_arrival() {
     assert_eq!(answer["result"]["structuredContent"]["outcome"], "confirmed", "{answer}");
     assert_eq!(plant.written.lock().len(), 2);
 }
+
+#[tokio::test]
+async fn a_cancelled_call_ends_without_an_answer() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::new(&plant).await;
+    let session = site.session().await;
+    let id = ("Mcp-Session-Id", session.as_str());
+    let arguments = json!({ "tag": "boiler/setpoint", "value": 45 });
+    let call = json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {
+        "name": "write_tag", "arguments": arguments } });
+    let mut waiting = site.open("POST", &[id], &call.to_string()).await;
+    let twice = site.post(&[id], &call).await;
+    assert_eq!(twice.json()["error"]["code"], -32600, "one id cannot be in flight twice");
+    for cancelled in
+        [json!({ "requestId": "9" }), json!({ "requestId": 77 }), json!({}), json!({ "requestId": 9 })]
+    {
+        let cancel = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled });
+        assert_eq!(site.post(&[id], cancel).await.status, 202);
+    }
+    assert!(waiting.event().await.is_none(), "no answer after the cancellation");
+    plant.turns.add_permits(1);
+    assert_eq!(site.post(&[id], PING).await.json()["result"], json!({}));
+}

@@ -10,6 +10,7 @@ mod write;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
 use serde_json::{Value as Json, json};
+use tokio_util::sync::CancellationToken;
 
 use super::{Mcp, page::Page};
 use crate::control::Stamp;
@@ -24,6 +25,8 @@ pub(super) struct Tools(Vec<Tool>);
 pub(super) struct Call {
     pub(super) caller: String,
     pub(super) stamp: Stamp,
+    /// The client takes the call back.
+    pub(super) cancel: CancellationToken,
 }
 
 /// What a tool has to say.

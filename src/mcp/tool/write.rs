@@ -124,6 +124,7 @@ pub(super) async fn call(mcp: &Mcp, catalogue: &Catalogue, wanted: Wanted, call:
         reason,
         caller: call.caller,
         stamp: call.stamp,
+        cancel: call.cancel,
     };
     let report = mcp.control().write(request).await;
     let (kind, unit) = match catalogue.tag(&tag) {
