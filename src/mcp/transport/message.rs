@@ -3,7 +3,9 @@
 //! The SDK's own reading is lenient (a request with a fractional id passes as a notification), so the envelope is
 //! looked at first.
 
-use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId};
+use rmcp::model::{
+    CallToolRequestMethod, ClientJsonRpcMessage, ClientRequest, ConstString, ErrorCode, RequestId,
+};
 use serde::{
     Deserialize, Deserializer,
     de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -61,16 +63,16 @@ pub(super) fn parse(text: &[u8]) -> Incoming {
     if !envelope.is_2_0 {
         return Incoming::Bad(Fault::invalid("`jsonrpc` must be \"2.0\""));
     }
-    match (envelope.has_method, envelope.id) {
+    match (envelope.method.as_deref(), envelope.id) {
         // We ask clients nothing, so an answer from one is a stray.
-        (false, _) if envelope.has_outcome => Incoming::Nothing,
-        (false, _) => Incoming::Bad(Fault::invalid("neither a request, a notification nor a response")),
-        (true, Id::Wrong) => Incoming::Bad(Fault::invalid("`id` must be a string or an integer")),
-        (true, Id::Missing) => match serde_json::from_slice(text) {
+        (None, _) if envelope.has_outcome => Incoming::Nothing,
+        (None, _) => Incoming::Bad(Fault::invalid("neither a request, a notification nor a response")),
+        (Some(_), Id::Wrong) => Incoming::Bad(Fault::invalid("`id` must be a string or an integer")),
+        (Some(_), Id::Missing) => match serde_json::from_slice(text) {
             Ok(message) => Incoming::Message(Box::new(message)),
             Err(_) => Incoming::Nothing,
         },
-        (true, Id::Given(id)) => match serde_json::from_slice(text) {
+        (Some(method), Id::Given(id)) => match request(text, method, &id) {
             Ok(message) => Incoming::Message(Box::new(message)),
             Err(_) => Incoming::Bad(Fault {
                 code: ErrorCode::INVALID_PARAMS,
@@ -81,6 +83,16 @@ pub(super) fn parse(text: &[u8]) -> Incoming {
     }
 }
 
+/// Calls are most of all requests: read as what they are, they spare the SDK's trying of one kind after the other,
+/// which takes a fifth of the whole call.
+fn request(text: &[u8], method: &str, id: &RequestId) -> serde_json::Result<ClientJsonRpcMessage> {
+    if method == CallToolRequestMethod::VALUE {
+        let call = ClientRequest::CallToolRequest(serde_json::from_slice(text)?);
+        return Ok(ClientJsonRpcMessage::request(call, id.clone()));
+    }
+    serde_json::from_slice(text)
+}
+
 fn not_json() -> Fault {
     Fault { code: ErrorCode::PARSE_ERROR, message: "not JSON", id: None }
 }
@@ -89,7 +101,7 @@ fn not_json() -> Fault {
 #[derive(Debug)]
 struct Envelope {
     is_2_0: bool,
-    has_method: bool,
+    method: Option<String>,
     has_outcome: bool,
     id: Id,
 }
@@ -118,11 +130,16 @@ impl<'de> Visitor<'de> for EnvelopeVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope, A::Error> {
-        let mut envelope = Envelope { is_2_0: false, has_method: false, has_outcome: false, id: Id::Missing };
+        let mut envelope = Envelope { is_2_0: false, method: None, has_outcome: false, id: Id::Missing };
         while let Some(key) = map.next_key::<std::borrow::Cow<'_, str>>()? {
             match key.as_ref() {
                 "jsonrpc" => envelope.is_2_0 = map.next_value::<Scalar>()?.is("2.0"),
-                "method" => envelope.has_method = matches!(map.next_value::<Scalar>()?, Scalar::Text(_)),
+                "method" => {
+                    envelope.method = match map.next_value::<Scalar>()? {
+                        Scalar::Text(method) => Some(method),
+                        _ => None,
+                    };
+                }
                 "id" => {
                     if !matches!(envelope.id, Id::Missing) {
                         return Err(de::Error::custom("two ids"));
@@ -253,6 +270,34 @@ mod tests {
             assert!(answer.contains("\"id\":null"), "{text}: {answer}");
         }
         assert!(matches!(parse(b"\xff\xfe{"), Incoming::Bad(Fault { code: ErrorCode::PARSE_ERROR, .. })));
+    }
+
+    #[test]
+    fn calls_are_read_as_the_sdk_reads_them() {
+        let plain = r#"{"name":"write_tag","arguments":{"tag":"a/b","value":0.1}}"#;
+        let meta = r#"{"_meta":{"progressToken":7,"x":"y"},"name":"read_tags"}"#;
+        for params in [plain, meta, "{}", "[]", r#"{"name":7}"#, r#"{"name":"x","arguments":[]}"#] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{params}}}"#);
+            let sdk = match serde_json::from_str::<ClientJsonRpcMessage>(&text) {
+                Ok(ClientJsonRpcMessage::Request(request)) => match request.request {
+                    ClientRequest::CallToolRequest(call) => Some(call),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let ours = match parse(text.as_bytes()) {
+                Incoming::Message(message) => match *message {
+                    ClientJsonRpcMessage::Request(request) => match request.request {
+                        ClientRequest::CallToolRequest(call) => Some(call),
+                        _ => None,
+                    },
+                    _ => None,
+                },
+                _ => None,
+            };
+            let shown = |call: Option<_>| call.map(|call: rmcp::model::CallToolRequest| format!("{call:?}"));
+            assert_eq!(shown(ours), shown(sdk), "{params}");
+        }
     }
 
     #[test]
