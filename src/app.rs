@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -67,14 +70,16 @@ impl App {
         &self.control
     }
 
-    /// Puts `site` in the place of the present one. Connections that it does not change go on undisturbed; of the
-    /// others the tags that it does not change keep their values, as bad until they are read again.
+    /// Puts `site` in the place of the present one. Connections on which it changes nothing that goes over the wire
+    /// go on undisturbed; of the others the tags that it does not change keep their values, as bad until they are
+    /// read again.
     pub async fn reload(&mut self, site: Site) {
-        let unchanged = |name: &str| {
+        let goes_on = |name: &str| {
             let new = site.connections.iter().find(|connection| connection.name == name);
-            new.is_some() && new == self.site.connections.iter().find(|connection| connection.name == name)
+            let old = self.site.connections.iter().find(|connection| connection.name == name);
+            new.zip(old).is_some_and(|(new, old)| is_same_link(new, old))
         };
-        let ended = self.links.keys().filter(|name| !unchanged(name)).cloned().collect::<Vec<_>>();
+        let ended = self.links.keys().filter(|name| !goes_on(name)).cloned().collect::<Vec<_>>();
         let ended = ended.iter().filter_map(|name| self.links.remove_entry(name)).collect::<Vec<_>>();
         close(ended).await;
         self.install(site);
@@ -109,7 +114,7 @@ impl App {
         }
         let queues = self.links.iter().map(|(name, link)| (name.as_str(), &link.queue));
         let queues = queues.chain(starts.iter().map(|start| (start.0.name.as_str(), &start.2)));
-        self.control.install(table(&site, &catalogue, &queues.collect(), &self.control.table()));
+        self.control.install(table(&site, &catalogue, &queues.collect(), &former, &self.control.table()));
         for (connection, stop, queue, inbox, counters) in starts {
             let link = open(&self.store, &catalogue, connection, (stop, queue, inbox), counters);
             self.links.insert(connection.name.clone(), link);
@@ -151,19 +156,20 @@ impl<'a> Former<'a> {
         Self { devices, tags }
     }
 
+    /// Whether it had this tag, with all that is known of it.
+    fn has(&self, spec: &TagSpec) -> bool {
+        self.tags.get(spec.tag.path.as_str()).is_some_and(|(_, former)| *former == spec)
+    }
+
     fn place(&self, connection: &Connection, spec: &DeviceSpec, counters: &Arc<Counters>) -> DeviceLayout {
         let same = self.devices.get(spec.device.name.as_str()).filter(|(_, link, device)| {
-            link.name == connection.name
-                && link.endpoint == connection.endpoint
-                && device.device == spec.device
-                && device.unit_id == spec.unit_id
+            (&link.name, &link.endpoint, device.unit_id)
+                == (&connection.name, &connection.endpoint, spec.unit_id)
         });
         let tags = spec.tags.iter().map(|tag| {
             let former = same.and_then(|_| self.tags.get(tag.tag.path.as_str()));
-            TagLayout {
-                tag: Arc::clone(&tag.tag),
-                keep: former.filter(|(_, former)| *former == tag).map(|(id, _)| *id),
-            }
+            let keep = former.filter(|(_, former)| is_same_source(former, tag)).map(|(id, _)| *id);
+            TagLayout { tag: Arc::clone(&tag.tag), keep }
         });
         DeviceLayout {
             device: Arc::clone(&spec.device),
@@ -174,7 +180,32 @@ impl<'a> Former<'a> {
     }
 }
 
-fn table(site: &Site, catalogue: &Catalogue, queues: &HashMap<&str, &Queue>, former: &Table) -> Table {
+/// Whether a link can go on: nothing differs that its driver was given.
+fn is_same_link(new: &Connection, old: &Connection) -> bool {
+    let same_tags = |new: &DeviceSpec, old: &DeviceSpec| {
+        new.tags.len() == old.tags.len()
+            && new.tags.iter().zip(&old.tags).all(|(new, old)| is_same_source(new, old))
+    };
+    new.endpoint == old.endpoint
+        && new.devices.len() == old.devices.len()
+        && new.devices.iter().zip(&old.devices).all(|(new, old)| {
+            new.device.name == old.device.name && new.unit_id == old.unit_id && same_tags(new, old)
+        })
+}
+
+/// Whether a value of the one is a value of the other: where it comes from, and how it is read and judged.
+fn is_same_source(new: &TagSpec, old: &TagSpec) -> bool {
+    let of = |spec: &TagSpec| (spec.tag.path.clone(), spec.tag.range, spec.scan);
+    of(new) == of(old) && new.source == old.source
+}
+
+fn table(
+    site: &Site,
+    catalogue: &Catalogue,
+    queues: &HashMap<&str, &Queue>,
+    former: &Former<'_>,
+    present: &Table,
+) -> Table {
     let mut routes = HashMap::new();
     for connection in &site.connections {
         let Some(queue) = queues.get(connection.name.as_str()) else { continue };
@@ -183,8 +214,12 @@ fn table(site: &Site, catalogue: &Catalogue, queues: &HashMap<&str, &Queue>, for
             if spec.tag.access != Access::ReadWrite {
                 continue;
             }
-            let latest = former.routes.get(&entry.id).map(|route| Arc::clone(&route.latest));
-            let latest = latest.unwrap_or_else(|| Arc::new(AtomicU64::new(0)));
+            let latest = match present.routes.get(&entry.id) {
+                Some(route) if former.has(spec) => Arc::clone(&route.latest),
+                // Redefined: what still waits under the old definition is told by the new counter.
+                Some(route) => Arc::new(AtomicU64::new(route.latest.load(Ordering::Acquire))),
+                None => Arc::default(),
+            };
             let setpoint: Arc<dyn Setpoint> = match &spec.source {
                 Source::Modbus(point) => Arc::new(point.format.clone()),
             };

@@ -54,7 +54,8 @@ pub struct Table {
 pub struct Route {
     pub setpoint: Arc<dyn Setpoint>,
     pub queue: Queue,
-    /// Stamp of the last write that left.
+    /// Stamp of the last write that left. It goes on with the route where a reload leaves the tag as it was; another
+    /// one cancels what still waits.
     pub latest: Arc<AtomicU64>,
 }
 
@@ -141,6 +142,7 @@ impl Control {
         let permit = ticket::Gate {
             control: Arc::clone(self),
             ticket: Arc::clone(&ticket),
+            tag: entry.id,
             latest: Arc::clone(&route.latest),
             stamp: request.stamp.number,
             expect: expect.clone(),

@@ -34,9 +34,11 @@ impl Control {
         let table = self.table();
         mode(table.writes)?;
         let tag = &*entry.tag;
-        let route = match (tag.access, table.routes.get(&entry.id)) {
-            (Access::ReadWrite, Some(route)) => route.clone(),
-            _ => return Err(reject(Rule::Access, format!("`{}` is read-only", tag.path))),
+        if tag.access != Access::ReadWrite {
+            return Err(reject(Rule::Access, format!("`{}` is read-only", tag.path)));
+        }
+        let Some(route) = table.routes.get(&entry.id).cloned() else {
+            return Err(Report::new(Outcome::NotSent, "the configuration is just being reloaded"));
         };
         let accepted = route.setpoint.accept(&request.value).map_err(|refusal| refuse("value", &refusal))?;
         let before = self.store.read(entry.id).map(|reading| reading.sample);

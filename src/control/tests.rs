@@ -257,6 +257,17 @@ async fn what_left_and_was_not_answered_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_redefined_tag_cancels_what_still_waits() {
+    let mut plant = plant();
+    let write = plant.write(plant.request("70"));
+    let mut command = plant.inbox.next().await.unwrap();
+    plant.install(WriteMode::Allow);
+    let report = command.grant(None).unwrap_err();
+    command.answer(report);
+    assert_eq!(write.await.unwrap().outcome, Outcome::NotSent);
+}
+
+#[tokio::test(start_paused = true)]
 async fn writes_turned_off_stop_what_still_waits() {
     let mut plant = plant();
     let write = plant.write(plant.request("70"));

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::{Control, rules};
 use crate::{
     link::Permit,
-    model::{Outcome, Report, Rule, Value},
+    model::{Outcome, Report, Rule, TagId, Value},
 };
 
 const WAITING: u8 = 0;
@@ -28,6 +28,8 @@ pub(super) struct Ticket(AtomicU8);
 pub(super) struct Gate {
     pub(super) control: Arc<Control>,
     pub(super) ticket: Arc<Ticket>,
+    pub(super) tag: TagId,
+    /// Of the route that the write was admitted on; a route of another definition has another.
     pub(super) latest: Arc<AtomicU64>,
     pub(super) stamp: u64,
     pub(super) expect: Option<Value>,
@@ -47,7 +49,11 @@ impl Ticket {
 
 impl Permit for Gate {
     fn grant(&mut self, current: Option<&Value>) -> Result<(), Report> {
-        rules::mode(self.control.table().writes)?;
+        let table = self.control.table();
+        rules::mode(table.writes)?;
+        if !table.routes.get(&self.tag).is_some_and(|route| Arc::ptr_eq(&route.latest, &self.latest)) {
+            return Err(Report::new(Outcome::NotSent, "a reload redefined the tag while the write waited"));
+        }
         if let Some(expect) = &self.expect
             && current != Some(expect)
         {

@@ -1,6 +1,6 @@
 //! Reloads: what changed restarts, what did not goes on, and answers stay right.
 
-use fieldbridge::model::{Outcome, Quality, Reason, Value};
+use fieldbridge::model::{Outcome, Quality, Reason, Rule, Value};
 use simulators::modbus::{Server, Tables};
 
 use crate::plant::{Plant, site};
@@ -93,5 +93,20 @@ async fn an_unchanged_tag_keeps_its_value_over_a_restart_of_its_connection() {
     assert!(plant.write("right/c", "7").await.message.contains("no tag `right/c`"));
     two_plc.handle().unit(1).unwrap().silence(false);
     plant.until_good("right/b").await;
+    plant.app.stop().await;
+}
+
+#[tokio::test]
+async fn new_limits_hold_at_once_and_disturb_nothing() {
+    let (one, two_plc) = (plc(100), plc(200));
+    let text = two(&one, &two_plc, &tag("b", 0));
+    let mut plant = Plant::start(&text);
+    plant.until_good("right/b").await;
+    assert_eq!(plant.write("right/b", "300").await.outcome, Outcome::Confirmed);
+    plant.app.reload(site(&(text + "write = { max = 250 }\n"))).await;
+    assert_eq!(plant.read("right/b").sample.quality, Quality::Good);
+    assert_eq!(plant.write("right/b", "300").await.outcome, Outcome::Rejected(Rule::Limits));
+    assert_eq!(plant.write("right/b", "250").await.outcome, Outcome::Confirmed);
+    assert_eq!(two_plc.handle().accepted(), 1, "the connection went on");
     plant.app.stop().await;
 }

@@ -60,7 +60,7 @@ async fn d03_2_list_before_initialized() {
 async fn d03_3_discover_after_initialize() {
     let messages = replay("D03_discover_after_initialize.jsonl").await;
     assert_eq!(messages.len(), 3);
-    by_id(&messages, 2);
+    assert_eq!(by_id(&messages, 2)["error"]["code"], -32601);
     assert!(has_tools(by_id(&messages, 3)));
 }
 

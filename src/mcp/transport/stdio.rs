@@ -68,6 +68,7 @@ pub async fn serve_stdio(
         answers,
         fault: None,
         opened: false,
+        is_session: false,
         link: Arc::clone(&link),
     };
     let service = serve_server_with_ct(mcp, transport, stop.child_token()).await;
@@ -158,6 +159,8 @@ struct Stdio<R> {
     fault: Option<Bytes>,
     /// The SDK has left its handshake, in which it takes notifications for a fatal error.
     opened: bool,
+    /// An `initialize` came.
+    is_session: bool,
     link: Arc<Link>,
 }
 
@@ -248,6 +251,12 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
     fn admit(&mut self, mut message: ClientJsonRpcMessage, arrival: Arrival) -> Option<ClientJsonRpcMessage> {
         match &mut message {
             ClientJsonRpcMessage::Request(request) => {
+                if self.is_session && is_bare_discover(&request.request) {
+                    let id = Some(request.id.clone());
+                    let message = "server/discover is of protocol 2026-07-28: it needs its _meta";
+                    self.answer(&Fault { code: ErrorCode::METHOD_NOT_FOUND, message, id });
+                    return None;
+                }
                 if !self.link.flight.lock().insert(request.id.clone()) {
                     let id = Some(request.id.clone());
                     let message = "a request with this id has no answer yet";
@@ -255,6 +264,7 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
                     return None;
                 }
                 self.opened |= opens(&request.request);
+                self.is_session |= matches!(request.request, ClientRequest::InitializeRequest(_));
                 if matches!(request.request, ClientRequest::SubscribeRequest(_)) {
                     self.link.legacy.cancel();
                 }
@@ -292,6 +302,11 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
         }
         None
     }
+}
+
+/// A probe that some clients send within a session of the older protocol, which does not know it.
+fn is_bare_discover(request: &ClientRequest) -> bool {
+    matches!(request, ClientRequest::DiscoverRequest(_)) && request.get_meta().protocol_version().is_none()
 }
 
 /// Whether the SDK leaves its handshake with this request.
