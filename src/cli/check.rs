@@ -10,10 +10,7 @@ use crate::{
     codec::value::{Format, Order},
     config::{self, Connection, Endpoint, Problems, Site, Source, TagSpec},
     model::{Access, Kind, Limits},
-    profile::{
-        modbus::{Point, Table},
-        registers,
-    },
+    profile::modbus::{Point, Table},
 };
 
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
@@ -144,9 +141,9 @@ fn tags(site: &Site) -> Vec<Vec<String>> {
 
 fn row(spec: &TagSpec) -> Vec<String> {
     let tag = &spec.tag;
-    let Source::Modbus(Point { table, address, format }) = &spec.source;
+    let Source::Modbus(Point { table, address, format, function }) = &spec.source;
     let write = match tag.access {
-        Access::ReadWrite => table.write_code(registers(format.kind)).map(|code| format!("FC {code}")),
+        Access::ReadWrite => table.write_code(*function).map(|code| format!("FC {code}")),
         Access::ReadOnly => None,
     };
     vec![

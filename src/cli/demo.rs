@@ -2,7 +2,7 @@
 
 use std::{
     io::ErrorKind,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
     process::ExitCode,
 };
@@ -13,22 +13,21 @@ use tracing::warn;
 
 use super::{DemoArgs, serve};
 use crate::{
-    config::{self, Endpoint, Site},
+    config::{self, Site},
     mcp::{self, Http},
 };
 
 /// The site that the demo serves.
 const SITE: &str = include_str!("../../config/boiler-house.toml");
+/// Where that site has its PLC.
+const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5020);
 
 pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let nothing = std::iter::empty::<(String, String)>();
-    let mut site = config::load_text(Path::new("config/boiler-house.toml"), SITE.to_owned(), nothing)?;
-    let http = listen(&args, &site).await?;
     let house = simulate()?;
-    for connection in &mut site.connections {
-        let Endpoint::ModbusTcp { address, .. } = &mut connection.endpoint;
-        *address = house.local_addr().to_string();
-    }
+    let text = SITE.replace(&USUAL.to_string(), &house.local_addr().to_string());
+    let nothing = std::iter::empty::<(String, String)>();
+    let site = config::load_text(Path::new("config/boiler-house.toml"), text, nothing)?;
+    let http = listen(&args, &site).await?;
     print(&site, house.local_addr(), http.as_ref());
     serve::until_stopped(site, http, args.stdio, None).await?;
     house.stop().await;
@@ -50,8 +49,7 @@ async fn listen(args: &DemoArgs, site: &Site) -> anyhow::Result<Option<Http>> {
 
 /// The simulator, where `simulate` has it; where that is taken, anywhere.
 fn simulate() -> anyhow::Result<House> {
-    let usual = SocketAddr::from((Ipv4Addr::LOCALHOST, 5020));
-    match House::start(usual) {
+    match House::start(USUAL) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
             House::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
         }

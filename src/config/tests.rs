@@ -35,7 +35,7 @@ fn with_tag(tag: &str) -> String {
 }
 
 fn point(site: &Site) -> (Table, u16, Order) {
-    let Source::Modbus(Point { table, address, format }) = &site.connections[0].devices[0].tags[0].source;
+    let Source::Modbus(Point { table, address, format, .. }) = &site.connections[0].devices[0].tags[0].source;
     (*table, *address, format.order)
 }
 

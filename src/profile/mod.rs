@@ -8,4 +8,4 @@ mod template;
 pub(crate) use library::Library;
 #[cfg(test)]
 pub(crate) use library::{embedded_names, parse};
-pub(crate) use template::{Defaults, Template, registers, templates};
+pub(crate) use template::{Defaults, Template, templates};

@@ -17,6 +17,16 @@ pub struct Point {
     pub table: Table,
     pub address: u16,
     pub format: Format,
+    pub function: WriteFunction,
+}
+
+/// Which of the two kinds of function writes a value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum WriteFunction {
+    /// FC 5 or FC 6: one coil, one register.
+    Single,
+    /// FC 15 or FC 16: any number of them.
+    Multiple,
 }
 
 impl Table {
@@ -54,14 +64,15 @@ impl Table {
         }
     }
 
-    /// Code of the function that writes one value of `width` bits or registers to it; `None` for a read-only table.
+    /// Code of the function that writes to it; `None` for a read-only table.
     #[must_use]
-    pub fn write_code(self, width: u16) -> Option<u8> {
-        match self {
-            Self::Coil => Some(5),
-            Self::Holding if width == 1 => Some(6),
-            Self::Holding => Some(16),
-            Self::Discrete | Self::Input => None,
+    pub fn write_code(self, function: WriteFunction) -> Option<u8> {
+        match (self, function) {
+            (Self::Coil, WriteFunction::Single) => Some(5),
+            (Self::Holding, WriteFunction::Single) => Some(6),
+            (Self::Coil, WriteFunction::Multiple) => Some(15),
+            (Self::Holding, WriteFunction::Multiple) => Some(16),
+            (Self::Discrete | Self::Input, _) => None,
         }
     }
 }

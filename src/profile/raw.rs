@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::modbus::Table;
+use super::modbus::{Table, WriteFunction};
 use crate::{
     codec::value::Order,
     config::{
@@ -121,6 +121,9 @@ section! {
         optional max: Number;
         /// Deadline of a write in milliseconds, counted from its arrival. Default: the site's.
         optional timeout_ms: WriteMs;
+        /// Function that writes it: `single` is FC 5 or 6, `multiple` is FC 15 or 16, for devices that know only one of
+        /// them. Default: `single` for one coil or register, `multiple` for more.
+        optional function: Choice<WriteFunction>;
     }
 }
 
@@ -135,6 +138,10 @@ impl Words for Table {
         ("input", Self::Input),
         ("holding", Self::Holding),
     ];
+}
+
+impl Words for WriteFunction {
+    const WORDS: &'static [(&'static str, Self)] = &[("single", Self::Single), ("multiple", Self::Multiple)];
 }
 
 impl Words for Kind {

@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use rust_decimal::Decimal;
 
 use super::{
-    modbus::{Point, Table},
+    modbus::{Point, Table, WriteFunction},
     raw::{RegisterTable, TagTable, WriteTable},
 };
 use crate::{
@@ -40,6 +40,7 @@ pub(crate) struct Template {
     stale_after: Option<Duration>,
     access: Access,
     limits: Limits,
+    function: Option<WriteFunction>,
 }
 
 /// What a profile or device sets for tags that do not say it themselves.
@@ -105,6 +106,7 @@ fn template(tag: &TagTable, found: &mut Findings) -> Option<Template> {
     };
     let limits = check_access(tag, register, found);
     check_limits(tag, found);
+    check_function(tag, found);
     let name = tag.name.as_ref()?;
     let register = register?;
     Some(Template {
@@ -124,6 +126,7 @@ fn template(tag: &TagTable, found: &mut Findings) -> Option<Template> {
         stale_after: tag.stale_after_ms.as_ref().map(|at| millis(at.value.0)),
         access: tag.access.as_ref()?.value.0,
         limits,
+        function: tag.write.as_ref().and_then(|write| write.value.function.as_ref()).map(|at| at.value.0),
     })
 }
 
@@ -238,6 +241,18 @@ fn check_limits(tag: &TagTable, found: &mut Findings) {
     }
 }
 
+/// A function that writes one register cannot write a value of several: two frames would not be one write.
+fn check_function(tag: &TagTable, found: &mut Findings) {
+    let function = tag.write.as_ref().and_then(|write| write.value.function.as_ref());
+    if let (Some(function), Some(kind)) = (function, &tag.r#type)
+        && function.value.0 == WriteFunction::Single
+        && registers(kind.value.0) > 1
+    {
+        let with = format!("type = \"{}\", which takes {} registers", kind.value.0, registers(kind.value.0));
+        function.conflict(found, with, "\"multiple\"");
+    }
+}
+
 /// Lowest and highest engineering value that the raw type can hold; `None` where that is no limit in practice.
 fn holdable(kind: Kind, scale: Decimal, offset: Decimal) -> Option<(Decimal, Decimal)> {
     let (low, high) = match kind {
@@ -288,7 +303,9 @@ impl Template {
         };
         let order = effective(self.order.or(defaults.order).unwrap_or_default(), self.kind);
         let format = Format { kind: self.kind, order, scale: self.scale, offset: self.offset };
-        let point = Point { table: self.table, address: self.address, format };
+        let usual = if registers(self.kind) == 1 { WriteFunction::Single } else { WriteFunction::Multiple };
+        let function = self.function.unwrap_or(usual);
+        let point = Point { table: self.table, address: self.address, format, function };
         Some(TagSpec { tag: Arc::new(tag), scan, source: Source::Modbus(point) })
     }
 }

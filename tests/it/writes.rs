@@ -171,3 +171,38 @@ async fn the_deadline_of_a_write_is_kept_behind_a_slow_device() {
     assert_eq!(plc.handle().writes().len(), 0);
     plant.app.stop().await;
 }
+
+#[tokio::test]
+async fn the_function_that_writes_is_the_one_that_the_profile_names() {
+    let mut tables = Tables::new();
+    tables.set_holdings(0, &[0; 8]);
+    tables.set_coils(0, &[false; 8]);
+    let plc = Server::start(local(), [(1, tables)]).unwrap();
+    let tag = |name: &str, table: &str, address: u16, kind: &str, write: &str| {
+        format!(
+            "[[devices.tags]]\nname = \"{name}\"\nregister = {{ table = \"{table}\", address = {address} }}\n\
+             type = \"{kind}\"\naccess = \"read-write\"\nwrite = {{ {write} }}\n"
+        )
+    };
+    let site = boiler(plc.local_addr());
+    let (head, _) = site.split_once("[[devices.tags]]").unwrap();
+    let plant = Plant::start(
+        &(head.to_owned()
+            + &tag("coil", "coil", 0, "bool", "")
+            + &tag("coils", "coil", 1, "bool", "function = \"multiple\"")
+            + &tag("word", "holding", 0, "uint16", "function = \"single\"")
+            + &tag("words", "holding", 1, "uint16", "function = \"multiple\"")
+            + &tag("long", "holding", 2, "uint32", "")),
+    );
+    for (name, value, function) in
+        [("coil", "on", 5), ("coils", "on", 15), ("word", "7", 6), ("words", "7", 16), ("long", "70000", 16)]
+    {
+        let path = format!("boiler/{name}");
+        plant.until_good(&path).await;
+        let report = plant.write(&path, value).await;
+        assert_eq!(report.outcome, Outcome::Confirmed, "{name}: {}", report.message);
+        assert_eq!(plc.handle().writes().last().unwrap().function, function, "{name}");
+    }
+    assert_eq!(plc.handle().unit(1).unwrap().holding(3), Some(4464));
+    plant.app.stop().await;
+}

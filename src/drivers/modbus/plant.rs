@@ -11,7 +11,7 @@ use super::{
 use crate::{
     codec::value::{Codec, Fault, Raw},
     model::{DeviceId, Quality, Reason, Refusal, TagId, Update, Value},
-    profile::modbus::Table,
+    profile::modbus::{Table, WriteFunction},
 };
 
 #[derive(Debug)]
@@ -39,6 +39,7 @@ pub(super) struct Entry {
     pub(super) table: Table,
     address: u16,
     codec: Codec,
+    function: WriteFunction,
     range: Option<Box<Range>>,
 }
 
@@ -105,7 +106,8 @@ impl Plant {
                     Box::new(Range { low, high, detail })
                 });
                 let codec = point.format.codec();
-                entries.push(Entry { id: polled.id, unit: at, table, address, codec, range });
+                let function = point.function;
+                entries.push(Entry { id: polled.id, unit: at, table, address, codec, function, range });
             }
         }
         let index: HashMap<TagId, usize> =
@@ -176,12 +178,19 @@ impl Entry {
         }
     }
 
-    /// The request that writes `payload`: one frame, the smallest function that holds it.
+    /// The request that writes `payload`, in one frame.
     pub(super) fn write<'a>(&self, payload: &'a Payload) -> Request<'a> {
         match payload {
-            Payload::Bit(on) => Request::WriteSingleCoil(self.address, *on),
+            Payload::Bit(on) if self.function == WriteFunction::Single => {
+                Request::WriteSingleCoil(self.address, *on)
+            }
+            Payload::Bit(on) => {
+                Request::WriteMultipleCoils(self.address, Cow::Borrowed(std::slice::from_ref(on)))
+            }
             Payload::Words(raw) => match raw.as_slice() {
-                [word] => Request::WriteSingleRegister(self.address, *word),
+                [word] if self.function == WriteFunction::Single => {
+                    Request::WriteSingleRegister(self.address, *word)
+                }
                 words => Request::WriteMultipleRegisters(self.address, Cow::Borrowed(words)),
             },
         }

@@ -25,7 +25,7 @@ use crate::{
     codec::value::{Format, Order},
     link::{Command, Permit, Publish, Queue, queue},
     model::{DeviceState, Kind, Quality, Reason, Report, Update, Value},
-    profile::modbus::Table,
+    profile::modbus::{Table, WriteFunction},
 };
 
 const TIMEOUT: Duration = Duration::from_millis(500);
@@ -41,7 +41,9 @@ fn format(kind: Kind, scale: &str) -> Format {
 }
 
 fn polled(id: u32, table: Table, address: u16, kind: Kind) -> Polled {
-    let point = Point { table, address, format: format(kind, "1") };
+    let format = format(kind, "1");
+    let function = if format.registers() == 1 { WriteFunction::Single } else { WriteFunction::Multiple };
+    let point = Point { table, address, format, function };
     Polled { id: TagId(id), scan: SECOND, range: None, point }
 }
 
