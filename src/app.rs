@@ -85,9 +85,12 @@ impl App {
         self.install(site);
     }
 
-    /// Closes every link.
+    /// Closes every link, and waits until the last write is in the log.
     pub async fn stop(mut self) {
         close(self.links.drain().collect()).await;
+        if timeout(CLOSE, self.control.drained()).await.is_err() {
+            warn!("a write did not end in time");
+        }
         self.sweeper.abort();
     }
 
@@ -118,6 +121,9 @@ impl App {
         for (connection, stop, queue, inbox, counters) in starts {
             let link = open(&self.store, &catalogue, connection, (stop, queue, inbox), counters);
             self.links.insert(connection.name.clone(), link);
+        }
+        for warning in &site.warnings {
+            warn!("{warning}");
         }
         info!(
             site = site.name,

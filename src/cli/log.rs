@@ -1,13 +1,23 @@
-//! Logs on stderr, for people or as JSON lines. A reader that does not read never blocks the program.
+//! Logs on stderr, for people or as JSON lines.
+//!
+//! A reader that does not read never blocks the program: lines wait in a bounded queue, and where that is full they are
+//! counted, and the count is told as soon as there is room again.
 
-use std::io::{self, IsTerminal};
+use std::{
+    io::{self, IsTerminal, Write},
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use clap::{Args, ValueEnum};
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::{EnvFilter, fmt};
+use serde_json::json;
+use tracing_appender::non_blocking::{NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::{EnvFilter, fmt::MakeWriter};
 
 /// Lines that may wait for a slow reader before they are dropped.
-const LINES: usize = 4096;
+const LINES: usize = 16_384;
 
 #[derive(Debug, Args)]
 pub struct LogArgs {
@@ -19,7 +29,7 @@ pub struct LogArgs {
     verbose: bool,
 }
 
-#[derive(Debug, Clone, Copy, Default, ValueEnum)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 enum Format {
     #[default]
     Human,
@@ -29,13 +39,115 @@ enum Format {
 /// Starts logging; what still waits is written when the guard is dropped.
 #[must_use = "dropping the guard ends logging"]
 pub fn init(args: &LogArgs) -> WorkerGuard {
-    let (writer, guard) = NonBlockingBuilder::default().buffered_lines_limit(LINES).finish(io::stderr());
-    let level = if args.verbose { "info,fieldbridge=debug" } else { "info,rmcp=warn" };
+    let (queue, guard) = NonBlockingBuilder::default().buffered_lines_limit(LINES).finish(io::stderr());
+    let writer = Lines { queue, told: Arc::default(), format: args.log_format };
+    let level = if args.verbose { "info,fieldbridge=debug,rmcp=warn" } else { "info,rmcp=warn" };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    let builder = fmt().with_env_filter(filter).with_writer(writer);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     match args.log_format {
         Format::Human => builder.with_ansi(io::stderr().is_terminal()).with_target(false).init(),
         Format::Json => builder.json().flatten_event(true).init(),
     }
     guard
+}
+
+/// The queue to stderr, which tells what it had to drop.
+#[derive(Debug, Clone)]
+struct Lines {
+    queue: NonBlocking,
+    /// How many dropped lines were told of.
+    told: Arc<AtomicUsize>,
+    format: Format,
+}
+
+impl Lines {
+    fn tell_lost(&mut self) -> io::Result<()> {
+        let dropped = self.queue.error_counter();
+        let (lost, told) = (dropped.dropped_lines(), self.told.load(Ordering::Acquire));
+        if lost == told
+            || self.told.compare_exchange(told, lost, Ordering::AcqRel, Ordering::Acquire).is_err()
+        {
+            return Ok(());
+        }
+        let text = format!("{} log lines were lost, since stderr was not read", lost - told);
+        let line = match self.format {
+            Format::Human => format!("WARN {text}\n"),
+            Format::Json => {
+                json!({ "level": "WARN", "message": text, "lost_lines": lost - told }).to_string() + "\n"
+            }
+        };
+        self.queue.write_all(line.as_bytes())?;
+        if dropped.dropped_lines() > lost {
+            // No room for this one either: tell of all of them later.
+            self.told.store(told, Ordering::Release);
+        }
+        Ok(())
+    }
+}
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.tell_lost()?;
+        self.queue.write(line)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.queue.flush()
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Self;
+
+    fn make_writer(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Writes nothing until it is let go.
+    struct Held(mpsc::Receiver<()>, mpsc::Sender<String>);
+
+    impl Write for Held {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            // Until the test has let go of the other end: then everything goes through.
+            while self.0.recv().is_ok() {}
+            self.1.send(String::from_utf8_lossy(line).into_owned()).unwrap();
+            Ok(line.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn lines_that_found_no_room_are_told_of() {
+        let (hold, held) = mpsc::channel();
+        let (sender, seen) = mpsc::channel();
+        let (queue, guard) = NonBlockingBuilder::default().buffered_lines_limit(4).finish(Held(held, sender));
+        let mut lines = Lines { queue, told: Arc::default(), format: Format::Human };
+        for number in 0..20 {
+            lines.write_all(format!("{number}\n").as_bytes()).unwrap();
+        }
+        let lost = lines.queue.error_counter().dropped_lines();
+        assert!(lost > 10, "{lost}");
+        drop(hold);
+        // The queue empties by itself.
+        let first = seen.recv().unwrap();
+        assert_eq!(first, "0\n");
+        let mut after = String::new();
+        while !after.contains("log lines were lost") {
+            lines.write_all(b"more\n").unwrap();
+            after += &seen.recv().unwrap();
+        }
+        drop(guard);
+    }
 }

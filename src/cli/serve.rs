@@ -1,6 +1,6 @@
 //! `serve`: a site's devices over stdio, HTTP or both, until a signal or the end of stdin.
 
-use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::Context;
 use tokio::{task::JoinHandle, time::timeout};
@@ -13,12 +13,12 @@ use super::{
 };
 use crate::{
     app::App,
-    config::{self, Site},
+    config::{self, ServerSettings, Site},
     mcp::{self, Http, Mcp},
 };
 
-/// How long streams may take to end.
-const CLOSE: Duration = Duration::from_secs(3);
+/// How long calls that are under way may take to end.
+const CLOSE: Duration = Duration::from_secs(8);
 
 pub(super) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     let site = match config::load(&args.config, std::env::vars_os()) {
@@ -32,7 +32,7 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let stdio = args.stdio || http.is_none();
-    let reload = Reload { config: args.config, http: site.server.http };
+    let reload = Reload { config: args.config, server: site.server.clone() };
     until_stopped(site, http, stdio, Some(reload)).await?;
     Ok(ExitCode::SUCCESS)
 }
@@ -41,7 +41,7 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
 #[derive(Debug)]
 pub(super) struct Reload {
     config: PathBuf,
-    http: Option<SocketAddr>,
+    server: ServerSettings,
 }
 
 /// Runs a plant and serves it until it is told to stop, or until the end of stdin where stdio is served.
@@ -79,15 +79,16 @@ pub(super) async fn until_stopped(
     }
     info!("stopping");
     stop.cancel();
+    let mut result = Ok(());
     for server in servers {
-        if let Ok(ended) = timeout(CLOSE, server).await {
-            ended??;
-        } else {
-            warn!("a client's stream did not end in time and was cut");
-        }
+        let Ok(ended) = timeout(CLOSE, server).await else {
+            warn!("a client's call did not end in time and was cut");
+            continue;
+        };
+        result = result.and(ended.unwrap_or_else(|panic| Err(panic.into())));
     }
     app.stop().await;
-    Ok(())
+    result
 }
 
 /// Runs a server; its end, good or bad, is everybody's.
@@ -110,8 +111,8 @@ impl Reload {
         info!(file = %self.config.display(), "reloading the configuration");
         match config::load(&self.config, std::env::vars_os()) {
             Ok(site) => {
-                if site.server.http != self.http {
-                    warn!("a changed [server] http takes effect at the next start");
+                if site.server != self.server {
+                    warn!("a changed [server] takes effect at the next start");
                 }
                 app.reload(site).await;
             }

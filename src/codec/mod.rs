@@ -1,4 +1,5 @@
 //! Bytes to values and back, pure: no I/O, no clock, no tokio (tokio-modbus's types excepted).
+#![warn(clippy::as_conversions)]
 
 pub mod modbus;
 pub mod value;

@@ -16,6 +16,8 @@ use crate::profile::Library;
 
 /// How the environment variables that we read begin.
 const PREFIX: &str = "FIELDBRIDGE__";
+/// Most keys that a variable names: `site`, `write`, `timeout_ms`.
+const DEEPEST: usize = 3;
 /// The tables that the environment may set, and their keys: an index into an array would break it.
 const TABLES: [(&str, &[&str]); 3] =
     [("site", SiteTable::KEYS), ("site__write", SiteWriteTable::KEYS), ("server", ServerTable::KEYS)];
@@ -145,7 +147,7 @@ fn keys(name: &str) -> Option<Vec<String>> {
     let keys: Vec<String> = name.strip_prefix(PREFIX)?.split("__").map(str::to_ascii_lowercase).collect();
     let table = keys.first()?;
     let allowed = TABLES.iter().any(|(known, _)| known == table);
-    (allowed && keys.len() > 1 && keys.iter().all(|key| is_bare(key))).then_some(keys)
+    (allowed && (2..=DEEPEST).contains(&keys.len()) && keys.iter().all(|key| is_bare(key))).then_some(keys)
 }
 
 fn nested(name: &str, keys: &[String], text: &str) -> Map<String, Value> {

@@ -149,6 +149,8 @@ fn the_environment_wins_for_site_and_server_only() {
         ("FIELDBRIDGE__SERVR__HTTP", "127.0.0.1:1"),
     ])
     .unwrap_err();
+    let deep = format!("FIELDBRIDGE__SITE{}", "__A".repeat(100_000));
+    assert_eq!(with(&[(&deep, "x")]).unwrap_err().len(), 1);
     assert!(problems.iter().all(|problem| matches!(problem.origin, Origin::Variable(_))));
     insta::assert_snapshot!("environment", check::render_problems(&problems));
 }

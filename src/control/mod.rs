@@ -19,7 +19,7 @@ use std::{
 
 use parking_lot::RwLock;
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     config::WriteMode,
@@ -38,6 +38,8 @@ pub struct Control {
     store: Arc<Store>,
     stamps: AtomicU64,
     table: RwLock<Arc<Table>>,
+    /// Every write that is not in the log with its outcome yet.
+    writes: TaskTracker,
 }
 
 /// What a configuration allows, and where its tags are written.
@@ -88,7 +90,7 @@ pub struct WriteRequest {
 impl Control {
     #[must_use]
     pub fn new(store: Arc<Store>) -> Self {
-        Self { store, stamps: AtomicU64::new(0), table: RwLock::default() }
+        Self { store, stamps: AtomicU64::new(0), table: RwLock::default(), writes: TaskTracker::new() }
     }
 
     /// Puts a configuration's rules in the place of the present ones.
@@ -111,7 +113,7 @@ impl Control {
     /// Does one write. It runs to its end, and into the log, even where nobody waits for this future any more.
     pub async fn write(self: &Arc<Self>, request: WriteRequest) -> Report {
         let control = Arc::clone(self);
-        let task = tokio::spawn(async move {
+        let task = self.writes.spawn(async move {
             let report = control.run(&request).await;
             journal::outcome(&request, &report);
             report
@@ -121,24 +123,30 @@ impl Control {
         })
     }
 
+    /// Waits until every write has ended and is in the log. To be called when the links are closed.
+    pub async fn drained(&self) {
+        self.writes.close();
+        self.writes.wait().await;
+    }
+
     async fn run(self: &Arc<Self>, request: &WriteRequest) -> Report {
         let admitted = match self.admit(request) {
             Ok(admitted) => admitted,
             Err(report) => return report,
         };
-        let Admitted { entry, route, accepted, expect, previous, timeout } = admitted;
-        let complete = |mut report: Report| {
-            report.requested = Some(accepted.requested.clone());
-            report.previous = report.previous.or_else(|| previous.clone());
-            report
-        };
+        let Admitted { entry, route, accepted, expect, present, timeout } = admitted;
+        let requested = Some(accepted.requested.clone());
         if request.dry_run {
             let text = format!("all rules passed; {} would be sent, nothing was", accepted.effective);
-            return complete(Report::new(Outcome::DryRun, text));
+            return Report { requested, previous: present, ..Report::new(Outcome::DryRun, text) };
         }
         journal::intent(request, &accepted);
         let deadline = request.stamp.at + timeout;
         let ticket = Arc::new(Ticket::default());
+        let complete = |report: Report| {
+            let previous = report.previous.clone().or_else(|| ticket.previous());
+            Report { requested: requested.clone(), previous, ..report }
+        };
         let permit = ticket::Gate {
             control: Arc::clone(self),
             ticket: Arc::clone(&ticket),

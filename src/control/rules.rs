@@ -1,13 +1,13 @@
 //! The rules that a write must pass before it may wait for its turn.
 
-use std::time::Duration;
+use std::{cmp::Ordering, time::Duration};
 
 use rust_decimal::Decimal;
 
 use super::{Control, Route, WriteRequest};
 use crate::{
     config::WriteMode,
-    model::{Accepted, Access, Outcome, Quality, Refusal, Report, Rule, Tag, Value},
+    model::{Accepted, Access, Kind, Outcome, Quality, Refusal, Report, Rule, Setpoint, Tag, TagId, Value},
     store::TagEntry,
 };
 
@@ -17,8 +17,8 @@ pub(super) struct Admitted {
     pub(super) route: Route,
     pub(super) accepted: Accepted,
     pub(super) expect: Option<Value>,
-    /// The value before, where the store has a good one.
-    pub(super) previous: Option<Value>,
+    /// The present value, where the store has a good one.
+    pub(super) present: Option<Value>,
     pub(super) timeout: Duration,
 }
 
@@ -41,35 +41,50 @@ impl Control {
             return Err(Report::new(Outcome::NotSent, "the configuration is just being reloaded"));
         };
         let accepted = route.setpoint.accept(&request.value).map_err(|refusal| refuse("value", &refusal))?;
-        let before = self.store.read(entry.id).map(|reading| reading.sample);
-        let previous = before.filter(|sample| sample.quality == Quality::Good).map(|sample| sample.value);
+        let present = self.present(entry.id);
         let admitted = |accepted, expect| Admitted {
             entry: entry.clone(),
             timeout: tag.limits.timeout.unwrap_or(table.timeout),
             route: route.clone(),
             accepted,
             expect,
-            previous: previous.clone(),
+            present: present.clone(),
         };
         let known = |mut report: Report| {
             report.requested = Some(accepted.requested.clone());
-            report.previous.clone_from(&previous);
+            report.previous.clone_from(&present);
             report
         };
         limits(tag, &accepted).map_err(known)?;
         let expect = match &request.expect {
-            Some(text) => Some(
-                route.setpoint.accept(text).map_err(|refusal| known(refuse("expect", &refusal)))?.effective,
-            ),
+            Some(text) => Some(expectation(tag, &*route.setpoint, text).map_err(known)?),
             None => None,
         };
         if let (true, Some(expect)) = (request.dry_run, &expect)
-            && previous.as_ref() != Some(expect)
+            && present.as_ref() != Some(expect)
         {
-            return Err(known(unexpected(expect, previous.as_ref())));
+            return Err(known(unexpected(expect, present.as_ref())));
         }
         Ok(admitted(accepted, expect))
     }
+
+    /// What a tag holds as far as the store knows for good.
+    pub(super) fn present(&self, id: TagId) -> Option<Value> {
+        let sample = self.store.read(id)?.sample;
+        (sample.quality == Quality::Good).then_some(sample.value)
+    }
+}
+
+/// The value that a tag is expected to hold. An integer on the device that cannot be what was written is not held.
+fn expectation(tag: &Tag, setpoint: &dyn Setpoint, text: &str) -> Result<Value, Report> {
+    let Accepted { requested, effective } =
+        setpoint.accept(text).map_err(|refusal| refuse("expect", &refusal))?;
+    let rounds = matches!(tag.kind, Kind::Float32 | Kind::Float64);
+    if !rounds && requested != effective && requested.as_decimal() != effective.as_decimal() {
+        let text = format!("expected {requested}, which the device cannot hold; the nearest is {effective}");
+        return Err(reject(Rule::Expectation, text));
+    }
+    Ok(effective)
 }
 
 /// Whether the mode lets writes through at all.
@@ -100,20 +115,21 @@ pub(super) fn unexpected(expect: &Value, held: Option<&Value>) -> Report {
 fn limits(tag: &Tag, accepted: &Accepted) -> Result<(), Report> {
     let (min, max) = (tag.limits.min, tag.limits.max);
     for value in [&accepted.requested, &accepted.effective] {
-        let Some(number) = value.as_decimal() else {
-            if (min, max) == (None, None) {
-                continue;
-            }
-            return Err(reject(
-                Rule::Limits,
-                format!("{value} cannot be compared with the limits{}", allowed(tag)),
-            ));
-        };
-        if min.is_some_and(|min| number < min) || max.is_some_and(|max| number > max) {
+        if min.is_some_and(|min| !matches!(compare(value, min), Some(Ordering::Greater | Ordering::Equal)))
+            || max.is_some_and(|max| !matches!(compare(value, max), Some(Ordering::Less | Ordering::Equal)))
+        {
             return Err(reject(Rule::Limits, format!("{value} is outside the limits{}", allowed(tag))));
         }
     }
     Ok(())
+}
+
+/// A value beside a limit, as decimals; where it has more digits than those, as doubles.
+fn compare(value: &Value, limit: Decimal) -> Option<Ordering> {
+    match value.as_decimal() {
+        Some(number) => Some(number.cmp(&limit)),
+        None => value.as_f64()?.partial_cmp(&limit.to_string().parse().ok()?),
+    }
 }
 
 fn allowed(tag: &Tag) -> String {
@@ -137,4 +153,19 @@ fn refuse(argument: &str, refusal: &Refusal) -> Report {
 
 pub(super) fn reject(rule: Rule, text: impl Into<String>) -> Report {
     Report::new(Outcome::Rejected(rule), text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_with_more_digits_than_decimals_have_are_compared_all_the_same() {
+        let tiny = Value::F64(1e-40);
+        assert_eq!(compare(&tiny, Decimal::ZERO), Some(Ordering::Greater));
+        assert_eq!(compare(&Value::F64(-1e-40), Decimal::ZERO), Some(Ordering::Less));
+        assert_eq!(compare(&Value::F64(1e300), Decimal::MAX), Some(Ordering::Greater));
+        assert_eq!(compare(&Value::F64(95.0), Decimal::from(95)), Some(Ordering::Equal));
+        assert_eq!(compare(&Value::Bool(true), Decimal::ONE), None);
+    }
 }

@@ -309,3 +309,43 @@ async fn a_cancelled_write_that_waits_never_leaves_and_one_that_left_goes_on() {
     command.answer(Report::new(Outcome::Confirmed, ""));
     assert_eq!(write.await.unwrap().outcome, Outcome::Confirmed);
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_previous_value_is_the_one_when_the_write_left() {
+    let mut plant = plant();
+    plant.holds(60.0);
+    let write = plant.write(plant.request("70"));
+    let mut command = plant.inbox.next().await.unwrap();
+    plant.holds(65.0);
+    command.grant(None).unwrap();
+    plant.holds(70.0);
+    command.answer(Report::new(Outcome::Confirmed, ""));
+    assert_eq!(write.await.unwrap().previous, Some(Value::F64(65.0)));
+
+    let write = plant.write(plant.request("75"));
+    drop(plant.inbox.next().await.unwrap());
+    assert_eq!(write.await.unwrap().previous, None, "it never left");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_device_cannot_hold_is_not_expected() {
+    let mut plant = plant();
+    plant.holds(40.0);
+    let request = WriteRequest { expect: Some("40.04".into()), ..plant.request("70") };
+    let report = plant.rejected(request).await;
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Expectation));
+    assert_eq!(report.message, "expected 40.04, which the device cannot hold; the nearest is 40");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_waits_until_every_write_has_its_outcome() {
+    let mut plant = plant();
+    let control = plant.control.clone();
+    drop(plant.write(plant.request("70")));
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(None).unwrap();
+    let mut drained = std::pin::pin!(control.drained());
+    assert!(tokio::time::timeout(Duration::from_secs(1), &mut drained).await.is_err(), "it is under way");
+    drop(command);
+    drained.await;
+}

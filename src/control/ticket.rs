@@ -2,7 +2,7 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
@@ -22,7 +22,10 @@ const ABANDONED: u8 = 2;
 
 /// Decides between the session that wants to send and the caller whose deadline passed: only one of them wins.
 #[derive(Debug, Default)]
-pub(super) struct Ticket(AtomicU8);
+pub(super) struct Ticket {
+    state: AtomicU8,
+    previous: OnceLock<Value>,
+}
 
 /// The permit of one write.
 pub(super) struct Gate {
@@ -38,12 +41,17 @@ pub(super) struct Gate {
 
 impl Ticket {
     fn leave(&self) -> bool {
-        self.0.compare_exchange(WAITING, LEFT, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state.compare_exchange(WAITING, LEFT, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
     /// Whether the write can no longer leave; `false` where it already did.
     pub(super) fn abandon(&self) -> bool {
-        self.0.compare_exchange(WAITING, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state.compare_exchange(WAITING, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// What the device held when the write left, where that was known.
+    pub(super) fn previous(&self) -> Option<Value> {
+        self.previous.get().cloned()
     }
 }
 
@@ -67,6 +75,10 @@ impl Permit for Gate {
         }
         if Instant::now() >= self.deadline || !self.ticket.leave() {
             return Err(Report::new(Outcome::NotSent, "its deadline passed before it could be sent"));
+        }
+        if let Some(previous) = current.cloned().or_else(|| self.control.present(self.tag)) {
+            // Set once: a permit is granted once.
+            drop(self.ticket.previous.set(previous));
         }
         self.latest.fetch_max(self.stamp, Ordering::AcqRel);
         Ok(())

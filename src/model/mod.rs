@@ -1,6 +1,7 @@
 //! The tag model: paths, values, quality, samples and the outcomes of writes.
 //!
 //! Knows no I/O, no protocol and no wire shape.
+#![warn(clippy::as_conversions)]
 
 mod ident;
 mod outcome;

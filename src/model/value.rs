@@ -28,14 +28,50 @@ impl Value {
     #[must_use]
     pub fn as_f64(&self) -> Option<f64> {
         match self {
-            #[expect(clippy::cast_precision_loss, reason = "limits and deadbands are f64 themselves")]
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::as_conversions,
+                reason = "limits are f64 themselves"
+            )]
             Value::I64(number) => Some(*number as f64),
-            #[expect(clippy::cast_precision_loss, reason = "limits and deadbands are f64 themselves")]
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::as_conversions,
+                reason = "limits are f64 themselves"
+            )]
             Value::U64(number) => Some(*number as f64),
             Value::F32(number) => Some(f64::from(*number)),
             Value::F64(number) => Some(*number),
             Value::Text(text) => text.parse().ok(),
             Value::Null | Value::Bool(_) | Value::Bytes(_) | Value::Array(_) => None,
+        }
+    }
+
+    /// How far two numbers are apart, however wide they are; `None` where one of them is no number.
+    #[must_use]
+    pub fn distance(&self, other: &Self) -> Option<f64> {
+        match (self.as_i128(), other.as_i128()) {
+            #[expect(
+                clippy::cast_precision_loss,
+                clippy::as_conversions,
+                reason = "a deadband is an f64 itself"
+            )]
+            (Some(one), Some(two)) => Some(one.abs_diff(two) as f64),
+            _ => match (self, other) {
+                (Self::Text(_), Self::Text(_)) => {
+                    let step = self.as_decimal()?.checked_sub(other.as_decimal()?)?.abs();
+                    step.to_string().parse().ok()
+                }
+                _ => Some((self.as_f64()? - other.as_f64()?).abs()),
+            },
+        }
+    }
+
+    fn as_i128(&self) -> Option<i128> {
+        match self {
+            Self::I64(number) => Some((*number).into()),
+            Self::U64(number) => Some((*number).into()),
+            _ => None,
         }
     }
 
@@ -74,5 +110,24 @@ impl fmt::Display for Value {
                 f.write_str("]")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_numbers_are_apart_even_where_their_doubles_are_not() {
+        let far = 1_u64 << 53;
+        assert_eq!(Value::U64(far).distance(&Value::U64(far + 1)), Some(1.0));
+        assert_eq!(
+            Value::I64(i64::MIN).distance(&Value::U64(u64::MAX)),
+            Some(2_f64.powi(63) + 2_f64.powi(64))
+        );
+        let text = |text: &str| Value::Text(text.into());
+        assert_eq!(text("9007199254740993.1").distance(&text("9007199254740993.0")), Some(0.1));
+        assert_eq!(Value::F64(20.5).distance(&Value::F64(20.0)), Some(0.5));
+        assert_eq!(Value::Null.distance(&Value::F64(20.0)), None);
     }
 }

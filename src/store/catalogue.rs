@@ -7,6 +7,11 @@ use crate::{
     model::{Device, DeviceId, Tag, TagId, TagPath},
 };
 
+/// Longest text that is compared with paths.
+const COMPARED_BYTES: usize = 200;
+/// How many tags a text is compared with, those of its own device first.
+const COMPARED_TAGS: usize = 5000;
+
 /// Everything that one configuration serves. It never changes; a reload puts another in its place.
 #[derive(Debug, Default)]
 pub struct Catalogue {
@@ -83,10 +88,16 @@ impl Catalogue {
         self.tags.get(start..end).unwrap_or_default()
     }
 
-    /// The tag whose path is most like `path`, if one is like it at all.
+    /// The tag whose path is most like `path`, if one is like it at all. A text that no path comes near in length is
+    /// not compared, nor more tags than a person would want to wait for.
     #[must_use]
     pub fn nearest(&self, path: &str) -> Option<&str> {
-        let scored = self.tags.iter().map(|entry| {
+        if path.len() > COMPARED_BYTES {
+            return None;
+        }
+        let device = path.split_once('/').map_or(path, |(device, _)| device);
+        let near = self.tags_of(device).iter().chain(&self.tags).take(COMPARED_TAGS);
+        let scored = near.map(|entry| {
             let candidate = entry.tag.path.as_str();
             (strsim::jaro_winkler(path, candidate), candidate)
         });

@@ -187,7 +187,7 @@ impl Slots {
             return id;
         }
         let id = TagId(number(self.tags.len()));
-        self.tags.push(Some(TagSlot::new(Arc::clone(tag))));
+        self.tags.push(Some(Box::new(TagSlot::new(Arc::clone(tag)))));
         id
     }
 
@@ -199,7 +199,7 @@ impl Slots {
             return id;
         }
         let id = DeviceId(number(self.devices.len()));
-        self.devices.push(Some(DeviceSlot::new(Arc::clone(device))));
+        self.devices.push(Some(Box::new(DeviceSlot::new(Arc::clone(device)))));
         id
     }
 

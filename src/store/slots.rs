@@ -16,8 +16,8 @@ use crate::model::{
 pub(super) struct Slots {
     pub(super) catalogue: Arc<Catalogue>,
     /// Numbers are never given twice: a tag that is gone leaves an empty place.
-    pub(super) tags: Vec<Option<TagSlot>>,
-    pub(super) devices: Vec<Option<DeviceSlot>>,
+    pub(super) tags: Vec<Option<Box<TagSlot>>>,
+    pub(super) devices: Vec<Option<Box<DeviceSlot>>>,
     pub(super) subscribers: Vec<Arc<Shared>>,
 }
 
@@ -97,9 +97,9 @@ impl TagSlot {
         if self.marked.quality != *quality || self.marked.detail != *detail {
             return true;
         }
-        match (self.tag.deadband, self.marked.value.as_f64(), value.as_f64()) {
+        match (self.tag.deadband, self.marked.value.distance(value)) {
             // Float dust must not make a step of exactly the deadband count as more.
-            (Some(deadband), Some(old), Some(new)) => (new - old).abs() > deadband * (1.0 + 1e-9),
+            (Some(deadband), Some(step)) => step > deadband * (1.0 + 1e-9),
             _ => self.marked.value != *value,
         }
     }
@@ -141,19 +141,19 @@ impl DeviceSlot {
 
 impl Slots {
     pub(super) fn tag(&self, id: TagId) -> Option<&TagSlot> {
-        self.tags.get(usize::try_from(id.0).ok()?)?.as_ref()
+        self.tags.get(usize::try_from(id.0).ok()?)?.as_deref()
     }
 
     pub(super) fn tag_mut(&mut self, id: TagId) -> Option<&mut TagSlot> {
-        self.tags.get_mut(usize::try_from(id.0).ok()?)?.as_mut()
+        self.tags.get_mut(usize::try_from(id.0).ok()?)?.as_deref_mut()
     }
 
     pub(super) fn device(&self, id: DeviceId) -> Option<&DeviceSlot> {
-        self.devices.get(usize::try_from(id.0).ok()?)?.as_ref()
+        self.devices.get(usize::try_from(id.0).ok()?)?.as_deref()
     }
 
     pub(super) fn device_mut(&mut self, id: DeviceId) -> Option<&mut DeviceSlot> {
-        self.devices.get_mut(usize::try_from(id.0).ok()?)?.as_mut()
+        self.devices.get_mut(usize::try_from(id.0).ok()?)?.as_deref_mut()
     }
 
     /// Takes a batch; what does not belong to `session` is discarded. Empties the batch.
@@ -191,11 +191,12 @@ impl Slots {
     /// Makes overdue tags uncertain; returns when the next one will be.
     pub(super) fn sweep(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        let ids = (0..).map(TagId).zip(&self.tags);
-        let overdue = ids.filter(|(_, slot)| slot.as_ref().is_some_and(|slot| slot.is_overdue(now)));
-        let overdue = overdue.map(|(id, _)| id).collect::<Vec<_>>();
+        let catalogue = Arc::clone(&self.catalogue);
+        let ids = || catalogue.tags().iter().map(|entry| entry.id);
+        let overdue = ids().filter(|&id| self.tag(id).is_some_and(|slot| slot.is_overdue(now)));
+        let overdue = overdue.collect::<Vec<_>>();
         self.degrade(overdue.into_iter(), Quality::Uncertain(Reason::Stale), None);
-        self.tags.iter().flatten().filter_map(TagSlot::expiry).min()
+        ids().filter_map(|id| self.tag(id)?.expiry()).min()
     }
 
     fn mark_tags(&self, changed: &[TagId]) {

@@ -298,3 +298,12 @@ async fn observers_see_every_sample_that_marks_may_miss() {
     drop(observation);
     assert!(matches!(seen.try_recv(), Err(mpsc::TryRecvError::Disconnected)));
 }
+
+#[test]
+fn a_text_that_no_path_is_like_is_not_compared() {
+    let store = Store::default();
+    let tags = (0..100).map(|number| (tag(&format!("boiler/temperature_{number}"), None, None), None));
+    let catalogue = store.install(layout(&tags.collect::<Vec<_>>(), None));
+    assert_eq!(catalogue.nearest("boiler/temprature_7"), Some("boiler/temperature_7"));
+    assert_eq!(catalogue.nearest(&format!("boiler/{}", "temperature_".repeat(20))), None);
+}
