@@ -4,7 +4,7 @@ use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until};
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use super::{Driver, Host, Inbox, SessionEnd};
 use crate::model::LinkState;
@@ -40,22 +40,28 @@ pub async fn supervise<D: Driver>(
     backoff: Backoff,
 ) {
     let mut attempt: u32 = 0;
+    let mut delay = Duration::ZERO;
+    let mut told = String::new();
     while !inbox.is_stopped() {
         host.state(LinkState::Connecting, None);
-        let started = Instant::now();
-        let problem = match session(&mut driver, &mut inbox, &*host).await {
+        let mut up = None;
+        let problem = match session(name, &mut driver, &mut inbox, &*host, &mut up).await {
             Ok(SessionEnd::Stopped) => break,
             Ok(SessionEnd::Lost(error)) => error.to_string(),
             Err(problem) => problem,
         };
-        // A session that lasted starts the delays anew; a short one is a failed try like any other.
-        attempt = if started.elapsed() > backoff.cap { 0 } else { attempt + 1 };
-        let delay = backoff.delay(attempt.saturating_sub(1), fastrand::f64());
-        warn!(
-            connection = name,
-            retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX),
-            "{problem}"
-        );
+        // A session that lasted well beyond the delay before it starts the delays anew; others are failed tries.
+        let lasted = up.is_some_and(|up: Instant| up.elapsed() > delay * 4);
+        attempt = if lasted { 0 } else { attempt.saturating_add(1) };
+        delay = backoff.delay(attempt.saturating_sub(1), fastrand::f64());
+        let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        // A device that stays away for a weekend is not worth a line every few seconds.
+        if up.is_some() || problem != told {
+            warn!(connection = name, retry_ms, "{problem}");
+        } else {
+            debug!(connection = name, retry_ms, "{problem}");
+        }
+        told.clone_from(&problem);
         host.state(LinkState::BackingOff, Some(&problem));
         wait(&mut inbox, Instant::now() + delay).await;
     }
@@ -63,11 +69,13 @@ pub async fn supervise<D: Driver>(
     info!(connection = name, "closed");
 }
 
-/// Connects and runs once; a panic of the driver is an end like others.
+/// Connects and runs once, telling since when it was `up`; a panic of the driver is an end like others.
 async fn session<D: Driver>(
+    name: &str,
     driver: &mut D,
     inbox: &mut Inbox,
     host: &dyn Host,
+    up: &mut Option<Instant>,
 ) -> Result<SessionEnd, String> {
     let whole = async {
         let connection = {
@@ -83,6 +91,8 @@ async fn session<D: Driver>(
                 }
             }
         };
+        *up = Some(Instant::now());
+        info!(connection = name, "connected");
         let sink = host.open();
         host.state(LinkState::Connected, None);
         Ok(driver.run(connection, inbox, &sink).await)

@@ -40,6 +40,7 @@ impl Host for Log {
 enum Act {
     FailToConnect,
     LoseAtOnce,
+    LoseLater,
     Panic,
     PanicAfterGrant,
     Serve,
@@ -70,6 +71,10 @@ impl Driver for Script {
                 let Some(command) = inbox.next().await else { return SessionEnd::Stopped };
                 command.answer(Report::new(Outcome::Confirmed, "served"));
             },
+            Act::LoseLater => {
+                tokio::time::sleep(Duration::from_secs(10)).await;
+                SessionEnd::Lost(LinkError { address: "plc".into(), problem: "closed".into() })
+            }
             Act::LoseAtOnce | Act::FailToConnect => {
                 SessionEnd::Lost(LinkError { address: "plc".into(), problem: "closed".into() })
             }
@@ -160,4 +165,19 @@ async fn a_full_inbox_says_so_and_a_gone_one_answers() {
     drop(inbox);
     assert_eq!(waiting.pop().unwrap().await.unwrap().outcome, Outcome::NotSent);
     assert_eq!(push().await.unwrap().outcome, Outcome::NotSent);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_lasted_starts_the_delays_anew() {
+    let (_queue, stop, host, task) = start(&[Act::LoseLater; 5]);
+    tokio::time::sleep(Duration::from_secs(55)).await;
+    stop.cancel();
+    task.await.unwrap();
+    let log = host.1.lock();
+    let tries =
+        log.iter().filter(|entry| entry.0 == LinkState::Connecting).map(|entry| entry.2).collect::<Vec<_>>();
+    assert_eq!(tries.len(), 6);
+    for pair in tries.windows(2) {
+        assert!(pair[1] - pair[0] <= Duration::from_millis(10_251), "{pair:?}");
+    }
 }
