@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     codec::modbus::exception_text,
-    link::{Command, Counters, Inbox, Sink},
+    link::{Command, Counters, Inbox, Sink, transport::Delivery},
     model::{DeviceState, Quality, Reason, TagId, Update},
 };
 
@@ -32,6 +32,8 @@ const WRITES_IN_A_ROW: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Session<'a, S> {
     pub(super) wire: Wire<S>,
+    /// Whether what was sent may yet arrive.
+    pub(super) delivery: Delivery,
     pub(super) plant: &'a mut Plant,
     pub(super) health: Vec<Health>,
     pub(super) schedule: Schedule,
@@ -54,6 +56,7 @@ pub(super) enum End {
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     pub(super) fn new(
         stream: S,
+        delivery: Delivery,
         plant: &'a mut Plant,
         timeout: Duration,
         counters: &Arc<Counters>,
@@ -61,6 +64,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     ) -> Self {
         Self {
             wire: Wire::new(stream, counters.clone()),
+            delivery,
             health: plant.units.iter().map(|_| Health::new()).collect(),
             schedule: Schedule::new(&plant.classes, Instant::now()),
             plant,
@@ -139,7 +143,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
 
     /// A request to a unit timed out. Ends the session where the peer as a whole seems to be gone.
     ///
-    /// A dead peer shows on a TCP socket after a quarter of an hour only. So where every unit is silent and, for as
+    /// A peer whose TCP still acknowledges shows nothing on the socket, and on some systems a dead one shows after a
+    /// quarter of an hour only. So where every unit is silent and, for as
     /// many time-outs as it takes to ask each six times, not one byte came (three rounds made the units silent, three
     /// more probed them), a new connection is tried. A gateway whose units alone are silent loses nothing by it.
     pub(super) fn timed_out(&mut self, unit: usize, started: Instant) -> Result<(), End> {

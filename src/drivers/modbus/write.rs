@@ -28,6 +28,10 @@ use crate::{
 /// Pause between two looks at a device that said it needs time (exception 0x05).
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// Why a session ends whose peer did not even acknowledge the bytes of a write.
+const UNDELIVERED: &str =
+    "a write got no answer: the connection is closed, so that nothing of it can arrive late";
+
 /// What came of sending.
 enum Sent {
     /// The device said something that a look at it must explain.
@@ -172,6 +176,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 );
                 let report = Report::new(Outcome::Unknown, text);
                 match self.timed_out(unit, started) {
+                    Ok(()) if self.delivery.is_open() => {
+                        Sent::Ended(report, End::Lost(UNDELIVERED.to_owned()))
+                    }
                     Ok(()) => Sent::Over(report),
                     Err(end) => Sent::Ended(report, end),
                 }

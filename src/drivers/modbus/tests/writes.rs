@@ -104,6 +104,25 @@ async fn a_time_out_of_a17_is_unknown_and_nothing_is_repeated() {
     rig.stopped().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_bytes_may_still_arrive_ends_the_session_at_once() {
+    let driver = Modbus::new("plc:502".to_owned(), TIMEOUT, &plant(), Arc::default());
+    let (rig, peer) = run_with(driver, Delivery::told_by(|| true));
+    let log = device(peer, |asked| (!asked.is_write()).then(|| read_zeros(asked)));
+    sleep(Duration::from_millis(10)).await;
+    let asked = Instant::now();
+    let (first, second) = (rig.write(1, Value::U64(215)), rig.write(1, Value::U64(216)));
+    assert_eq!(first.await.unwrap().outcome, Outcome::Unknown);
+    let lost = rig.lost().await;
+    assert_eq!(
+        lost,
+        "plc:502: a write got no answer: the connection is closed, so that nothing of it can arrive late"
+    );
+    assert_eq!(asked.elapsed(), TIMEOUT);
+    assert_eq!(second.await.unwrap().outcome, Outcome::NotSent);
+    assert_eq!(log.lock().unwrap().iter().filter(|asked| asked.is_write()).count(), 1);
+}
+
 fn read_zeros(asked: &Asked) -> Vec<u8> {
     if asked.pdu[0] == 1 { vec![1, 1, 0] } else { asked.registers(|_| 0) }
 }
