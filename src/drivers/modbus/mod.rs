@@ -10,6 +10,7 @@
 //! costs its neighbours nothing. Bytes that are not acknowledged end the session at once, with a reset that has the
 //! kernel throw them away (`link::transport`); so do bytes of which nobody can tell, on systems other than Linux.
 
+mod again;
 mod health;
 pub mod plan;
 mod plant;

@@ -41,6 +41,8 @@ pub(super) struct Entry {
     codec: Codec,
     function: WriteFunction,
     range: Option<Box<Range>>,
+    /// Whether the last word of the session on it was good.
+    pub(super) good: bool,
 }
 
 #[derive(Debug)]
@@ -107,7 +109,16 @@ impl Plant {
                 });
                 let codec = point.format.codec();
                 let function = point.function;
-                entries.push(Entry { id: polled.id, unit: at, table, address, codec, function, range });
+                entries.push(Entry {
+                    id: polled.id,
+                    unit: at,
+                    table,
+                    address,
+                    codec,
+                    function,
+                    range,
+                    good: false,
+                });
             }
         }
         let index: HashMap<TagId, usize> =
@@ -210,8 +221,14 @@ impl Entry {
         }
     }
 
-    /// What a decoded value means for the tag.
-    pub(super) fn update(&self, value: Result<Value, Fault>) -> Update {
+    /// What a decoded value means for the tag; whether it is good is kept.
+    pub(super) fn update(&mut self, value: Result<Value, Fault>) -> Update {
+        let update = self.judge(value);
+        self.good = update.quality == Quality::Good;
+        update
+    }
+
+    fn judge(&self, value: Result<Value, Fault>) -> Update {
         match value {
             Ok(value) => {
                 let outside = self.range.as_ref().filter(|range| range.excludes(&value));
