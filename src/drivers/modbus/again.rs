@@ -96,6 +96,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 value: None,
                 quality: Quality::Uncertain(Reason::Stale),
                 detail: Some("a write to it is in doubt".into()),
+                at: now,
             });
             self.sink.publish(&mut self.batch);
         }
@@ -112,7 +113,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let Some(entry) = self.plant.entries.get(look.entry) else { return Ok(()) };
         let (unit, tag, block) = (entry.unit, entry.id, entry.block(look.entry));
         match self.read(unit, &block, None, Some(inbox)).await? {
-            poll::Outcome::Data(data) => self.take_in(look.entry, &data),
+            poll::Outcome::Data(data, asked) => self.take_in(look.entry, &data, asked),
             poll::Outcome::Exception(exception) if !may_pass(exception) => {
                 self.tell_bad(std::iter::once(tag), Reason::DeviceRefused, &exception_text(exception));
             }

@@ -22,7 +22,8 @@ use crate::{
 /// How a read ended, its unit's health already told.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Data(Data),
+    /// What the unit holds, and when it was asked.
+    Data(Data, Instant),
     Exception(ExceptionCode),
     TimedOut,
     /// The unit answered what cannot be its answer.
@@ -82,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         match answer {
             Ok(Answer::Response(response)) => {
                 self.answered(unit);
-                let data = Data::new(response).map(Outcome::Data);
+                let data = Data::new(response).map(|data| Outcome::Data(data, started));
                 Ok(data.unwrap_or_else(|| Outcome::Unusable("an answer without data".to_owned())))
             }
             Ok(Answer::Exception(exception)) => {
@@ -121,11 +122,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// Publishes what a poll brought; whether the block was taken apart instead.
     fn publish(&mut self, class: usize, block: usize, whole: &Block, outcome: Outcome) -> bool {
         match outcome {
-            Outcome::Data(data) => {
+            Outcome::Data(data, asked) => {
                 self.batch.clear();
                 for item in &whole.items {
                     if let Some(entry) = self.plant.entries.get_mut(item.entry) {
-                        self.batch.push(entry.update(entry.decode(&data, item.offset)));
+                        self.batch.push(entry.update(entry.decode(&data, item.offset), asked));
                         if !self.again.is_empty() {
                             self.again.seen(item.entry);
                         }

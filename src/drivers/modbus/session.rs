@@ -223,7 +223,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
                 entry.good = false;
             }
             let quality = Quality::Bad(reason);
-            self.batch.push(Update { tag, value: None, quality, detail: Some(detail.clone()) });
+            let detail = Some(detail.clone());
+            self.batch.push(Update { tag, value: None, quality, detail, at: Instant::now() });
         }
         self.sink.publish(&mut self.batch);
     }

@@ -260,22 +260,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     ) -> Result<Result<Held, String>, End> {
         let Some(entry) = self.plant.entries.get(at) else { return Ok(Err("no such tag".to_owned())) };
         let (unit, block) = (entry.unit, entry.block(at));
-        let data = match self.read(unit, &block, Some(deadline), stop).await? {
-            poll::Outcome::Data(data) => data,
+        let (data, asked) = match self.read(unit, &block, Some(deadline), stop).await? {
+            poll::Outcome::Data(data, asked) => (data, asked),
             poll::Outcome::Exception(exception) => return Ok(Err(exception_text(exception))),
             poll::Outcome::TimedOut => return Ok(Err("the device did not answer".to_owned())),
             poll::Outcome::Unusable(problem) => return Ok(Err(problem)),
         };
-        self.take_in(at, &data);
+        self.take_in(at, &data, asked);
         let Some(entry) = self.plant.entries.get(at) else { return Ok(Err("no such tag".to_owned())) };
         Ok(Ok(Held { value: entry.decode(&data, 0), same: sent.is(&data) }))
     }
 
-    /// Publishes what a tag that was read alone holds.
-    pub(super) fn take_in(&mut self, at: usize, data: &Data) {
+    /// Publishes what a tag that was read alone holds, which was `asked` for at that moment.
+    pub(super) fn take_in(&mut self, at: usize, data: &Data, asked: Instant) {
         let Some(entry) = self.plant.entries.get_mut(at) else { return };
         self.batch.clear();
-        self.batch.push(entry.update(entry.decode(data, 0)));
+        self.batch.push(entry.update(entry.decode(data, 0), asked));
         self.sink.publish(&mut self.batch);
         self.again.seen(at);
     }

@@ -65,8 +65,8 @@ fn place(address: SocketAddr) -> String {
         SocketAddr::V4(v4) => format!("{:08X}:{:04X}", u32::from_ne_bytes(v4.ip().octets()), v4.port()),
         SocketAddr::V6(v6) => {
             let octets = v6.ip().octets();
-            let words = octets.as_chunks::<4>().0.iter();
-            let words: String = words.map(|word| format!("{:08X}", u32::from_ne_bytes(*word))).collect();
+            let words = octets.as_chunks::<4>().0.iter().map(|word| u32::from_ne_bytes(*word));
+            let words = words.map(|word| format!("{word:08X}")).collect::<Vec<_>>().concat();
             format!("{words}:{:04X}", v6.port())
         }
     }

@@ -98,7 +98,7 @@ mod tests {
         // The peer reads nothing: at some time its side is full, and the rest stays here.
         let mut last = 1;
         while last > 0 {
-            last = ours.try_write(&[0; 1 << 16]).unwrap_or(0);
+            last = ours.try_write(&[0; 8192]).unwrap_or(0);
         }
         assert!(delivery.is_open());
         drop(theirs);
