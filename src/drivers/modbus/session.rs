@@ -134,10 +134,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             }
         };
         tokio::select! {
+            // The stream comes last: one that never pauses would leave the others no turn.
             biased;
-            failure = self.wire.idle() => Err(End::Lost(failure.to_string())),
             command = inbox.next() => command.map(Some).ok_or(End::Stopped),
             () = due => Ok(None),
+            failure = self.wire.idle() => Err(End::Lost(failure.to_string())),
         }
     }
 
