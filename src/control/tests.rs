@@ -82,7 +82,14 @@ impl Plant {
 
     fn holds(&self, value: f64) {
         let value = Some(Value::F64(value));
-        self.sink.publish(&mut vec![Update { tag: self.id, value, quality: Quality::Good, detail: None }]);
+        let at = Instant::now();
+        self.sink.publish(&mut vec![Update {
+            tag: self.id,
+            value,
+            quality: Quality::Good,
+            detail: None,
+            at,
+        }]);
     }
 
     fn request(&self, value: &str) -> WriteRequest {

@@ -13,7 +13,7 @@ pub struct Sample {
     pub quality: Quality,
     /// A code or a label beside the reason, such as `exception 0x02 (illegal data address)`.
     pub detail: Option<Arc<str>>,
-    /// When the value was taken from the device; `None` until a first value came.
+    /// A moment since which the value was taken from the device: when it was asked for; `None` until a first value came.
     pub source_time: Option<SystemTime>,
     /// The same moment on the monotonic clock, for ages.
     pub taken: Option<Instant>,
@@ -29,6 +29,8 @@ pub struct Update {
     pub value: Option<Value>,
     pub quality: Quality,
     pub detail: Option<Arc<str>>,
+    /// When the value was asked for, or came unasked: it is no older than that. Unused where there is no value.
+    pub at: Instant,
 }
 
 /// State of the link that one or more devices share.

@@ -75,8 +75,9 @@ impl TagSlot {
         let sample = &mut self.sample;
         if let Some(value) = update.value {
             sample.value = value;
-            sample.source_time = Some(time);
-            sample.taken = Some(now);
+            // A value that was on its way for long is as old as the question for it.
+            sample.source_time = time.checked_sub(now.saturating_duration_since(update.at));
+            sample.taken = Some(update.at.min(now));
         }
         sample.quality = update.quality;
         sample.detail = update.detail;
@@ -180,7 +181,7 @@ impl Slots {
         let (now, time) = (Instant::now(), SystemTime::now());
         let mut changed = Vec::new();
         for id in tags {
-            let update = Update { tag: id, value: None, quality, detail: detail.cloned() };
+            let update = Update { tag: id, value: None, quality, detail: detail.cloned(), at: now };
             if self.tag_mut(id).is_some_and(|slot| slot.apply(id, update, now, time)) {
                 changed.push(id);
             }

@@ -75,7 +75,7 @@ impl Plant {
 }
 
 fn good(tag: TagId, value: f64) -> Update {
-    Update { tag, value: Some(Value::F64(value)), quality: Quality::Good, detail: None }
+    Update { tag, value: Some(Value::F64(value)), quality: Quality::Good, detail: None, at: Instant::now() }
 }
 
 fn publish(sink: &Sink, update: Update) {
@@ -89,6 +89,20 @@ fn target(path: &str) -> Change {
 /// What a subscriber would be told now.
 async fn told(subscription: &Subscription) -> Vec<Change> {
     tokio::time::timeout(Duration::ZERO, subscription.next()).await.unwrap_or_default()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_value_is_as_old_as_the_question_for_it() {
+    let plant = plant(&[tag("boiler/a", None, Some(3000))]);
+    let asked = good(plant.ids[0], 7.0);
+    tokio::time::advance(Duration::from_millis(2500)).await;
+    publish(&plant.open(), asked);
+    let reading = plant.store.read(plant.ids[0]).unwrap();
+    assert_eq!(reading.age, Some(Duration::from_millis(2500)));
+    let behind = reading.sample.server_time.duration_since(reading.sample.source_time.unwrap()).unwrap();
+    assert_eq!(behind, Duration::from_millis(2500));
+    tokio::time::advance(Duration::from_millis(501)).await;
+    assert_eq!(plant.quality(0), Quality::Uncertain(Reason::Stale));
 }
 
 #[tokio::test(start_paused = true)]

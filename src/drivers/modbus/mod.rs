@@ -4,7 +4,13 @@
 //! time. The link is up as long as the peer's stream can be trusted; a unit that is silent or refused by its gateway
 //! is demoted alone (`health`) and probed ever more slowly, so that its neighbours keep their rate. What is learned
 //! of the devices (`plant`) outlives sessions. Knows no store, no control and no MCP.
+//!
+//! A write that got no answer must not take effect after a newer one. On one connection bytes arrive in their order, so
+//! what the peer's TCP acknowledged is safest left there: the session goes on, and a unit that hangs behind a gateway
+//! costs its neighbours nothing. Bytes that are not acknowledged end the session at once, with a reset that has the
+//! kernel throw them away (`link::transport`); so do bytes of which nobody can tell, on systems other than Linux.
 
+mod again;
 mod health;
 pub mod plan;
 mod plant;
@@ -31,7 +37,10 @@ use tokio::{
 
 use crate::{
     config::{DeviceSpec, Source},
-    link::{Counters, Driver, Inbox, LinkError, SessionEnd, Sink, transport},
+    link::{
+        Counters, Driver, Inbox, LinkError, SessionEnd, Sink,
+        transport::{self, Delivery},
+    },
     model::{DeviceId, TagId},
     profile::modbus::Point,
 };
@@ -84,12 +93,12 @@ impl Modbus {
     }
 
     /// One session over any stream.
-    async fn serve<S>(&mut self, stream: S, inbox: &mut Inbox, sink: &Sink) -> SessionEnd
+    async fn serve<S>(&mut self, stream: S, delivery: Delivery, inbox: &mut Inbox, sink: &Sink) -> SessionEnd
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
         self.counters.sessions.fetch_add(1, Ordering::Relaxed);
-        let session = Session::new(stream, &mut self.plant, self.timeout, &self.counters, sink);
+        let session = Session::new(stream, delivery, &mut self.plant, self.timeout, &self.counters, sink);
         match session.run(inbox).await {
             session::End::Stopped => SessionEnd::Stopped,
             session::End::Lost(problem) => {
@@ -107,6 +116,7 @@ impl Driver for Modbus {
     }
 
     async fn run(&mut self, connection: TcpStream, inbox: &mut Inbox, sink: &Sink) -> SessionEnd {
-        self.serve(connection, inbox, sink).await
+        let delivery = Delivery::of(&connection);
+        self.serve(connection, delivery, inbox, sink).await
     }
 }

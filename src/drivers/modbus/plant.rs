@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
 
+use tokio::time::Instant;
 use tokio_modbus::{Request, Response};
 
 use super::{
@@ -41,6 +42,8 @@ pub(super) struct Entry {
     codec: Codec,
     function: WriteFunction,
     range: Option<Box<Range>>,
+    /// Whether the last word of the session on it was good.
+    pub(super) good: bool,
 }
 
 #[derive(Debug)]
@@ -107,7 +110,16 @@ impl Plant {
                 });
                 let codec = point.format.codec();
                 let function = point.function;
-                entries.push(Entry { id: polled.id, unit: at, table, address, codec, function, range });
+                entries.push(Entry {
+                    id: polled.id,
+                    unit: at,
+                    table,
+                    address,
+                    codec,
+                    function,
+                    range,
+                    good: false,
+                });
             }
         }
         let index: HashMap<TagId, usize> =
@@ -210,8 +222,14 @@ impl Entry {
         }
     }
 
-    /// What a decoded value means for the tag.
-    pub(super) fn update(&self, value: Result<Value, Fault>) -> Update {
+    /// What a decoded value means for the tag; whether it is good is kept.
+    pub(super) fn update(&mut self, value: Result<Value, Fault>, at: Instant) -> Update {
+        let update = self.judge(value, at);
+        self.good = update.quality == Quality::Good;
+        update
+    }
+
+    fn judge(&self, value: Result<Value, Fault>, at: Instant) -> Update {
         match value {
             Ok(value) => {
                 let outside = self.range.as_ref().filter(|range| range.excludes(&value));
@@ -219,13 +237,14 @@ impl Entry {
                     Some(range) => (Quality::Bad(Reason::OutOfRange), Some(range.detail.clone())),
                     None => (Quality::Good, None),
                 };
-                Update { tag: self.id, value: Some(value), quality, detail }
+                Update { tag: self.id, value: Some(value), quality, detail, at }
             }
             Err(fault) => Update {
                 tag: self.id,
                 value: Some(Value::Null),
                 quality: Quality::Bad(Reason::DecodeError),
                 detail: Some(fault.to_string().into()),
+                at,
             },
         }
     }

@@ -22,7 +22,8 @@ use crate::{
 /// How a read ended, its unit's health already told.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    Data(Data),
+    /// What the unit holds, and when it was asked.
+    Data(Data, Instant),
     Exception(ExceptionCode),
     TimedOut,
     /// The unit answered what cannot be its answer.
@@ -42,8 +43,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Ok(());
         };
         let probing = self.health.get(unit).is_some_and(super::health::Health::is_demoted);
-        let until = Instant::now() + self.timeout;
-        let outcome = self.read(unit, &whole, until, inbox).await?;
+        let outcome = self.read(unit, &whole, None, Some(inbox)).await?;
         let apart = self.publish(class, block, &whole, outcome);
         if !probing && !apart {
             let skipped = self.schedule.done(class, blocks, Instant::now());
@@ -52,13 +52,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         Ok(())
     }
 
-    /// One read, whose unit's health follows from it. A stop ends it at once.
+    /// One read, whose unit's health follows from it. It ends at `deadline` at the latest, and where there is a `stop`
+    /// that ends it at once.
     pub(super) async fn read(
         &mut self,
         unit: usize,
         block: &Block,
-        until: Instant,
-        inbox: &Inbox,
+        deadline: Option<Instant>,
+        stop: Option<&Inbox>,
     ) -> Result<Outcome, End> {
         let unit_id = self.plant.units.get(unit).map(|member| member.unit_id).unwrap_or_default();
         let request = block.request();
@@ -66,16 +67,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Ok(pending) => pending,
             Err(error) => return Ok(Outcome::Unusable(error.to_string())),
         };
+        let stopped = async {
+            match stop {
+                Some(inbox) => inbox.stopped().await,
+                None => std::future::pending().await,
+            }
+        };
         let started = Instant::now();
+        let until = self.until(started, deadline);
         let answer = tokio::select! {
             biased;
-            () = inbox.stopped() => return Err(End::Stopped),
+            () = stopped => return Err(End::Stopped),
             answer = self.wire.exchange(&pending, until) => answer,
         };
         match answer {
             Ok(Answer::Response(response)) => {
                 self.answered(unit);
-                let data = Data::new(response).map(Outcome::Data);
+                let data = Data::new(response).map(|data| Outcome::Data(data, started));
                 Ok(data.unwrap_or_else(|| Outcome::Unusable("an answer without data".to_owned())))
             }
             Ok(Answer::Exception(exception)) => {
@@ -88,11 +96,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 Ok(Outcome::Unusable(misfit.to_string()))
             }
             Err(Failure::TimedOut) => {
-                self.timed_out(unit, started)?;
+                self.timed_out(unit, until - started)?;
                 Ok(Outcome::TimedOut)
             }
             Err(Failure::Lost(problem)) => Err(End::Lost(problem)),
         }
+    }
+
+    /// When waiting for the answer to a request that is sent at `started` ends.
+    pub(super) fn until(&self, started: Instant, deadline: Option<Instant>) -> Instant {
+        let until = started + self.timeout;
+        deadline.map_or(until, |deadline| deadline.clamp(started, until))
     }
 
     /// A unit, or the gateway for it, answered with an exception.
@@ -108,11 +122,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// Publishes what a poll brought; whether the block was taken apart instead.
     fn publish(&mut self, class: usize, block: usize, whole: &Block, outcome: Outcome) -> bool {
         match outcome {
-            Outcome::Data(data) => {
+            Outcome::Data(data, asked) => {
                 self.batch.clear();
                 for item in &whole.items {
-                    if let Some(entry) = self.plant.entries.get(item.entry) {
-                        self.batch.push(entry.update(entry.decode(&data, item.offset)));
+                    if let Some(entry) = self.plant.entries.get_mut(item.entry) {
+                        self.batch.push(entry.update(entry.decode(&data, item.offset), asked));
+                        if !self.again.is_empty() {
+                            self.again.seen(item.entry);
+                        }
                     }
                 }
                 self.sink.publish(&mut self.batch);

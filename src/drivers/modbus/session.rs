@@ -15,6 +15,7 @@ use tokio::{
 use tokio_modbus::ExceptionCode;
 
 use super::{
+    again::Again,
     health::{Health, TIMEOUTS},
     plant::Plant,
     schedule::{Next, Schedule},
@@ -22,7 +23,7 @@ use super::{
 };
 use crate::{
     codec::modbus::exception_text,
-    link::{Command, Counters, Inbox, Sink},
+    link::{Command, Counters, Inbox, Sink, transport::Delivery},
     model::{DeviceState, Quality, Reason, TagId, Update},
 };
 
@@ -32,9 +33,12 @@ const WRITES_IN_A_ROW: u32 = 8;
 #[derive(Debug)]
 pub(super) struct Session<'a, S> {
     pub(super) wire: Wire<S>,
+    /// Whether what was sent may yet arrive.
+    pub(super) delivery: Delivery,
     pub(super) plant: &'a mut Plant,
     pub(super) health: Vec<Health>,
     pub(super) schedule: Schedule,
+    pub(super) again: Again,
     pub(super) timeout: Duration,
     pub(super) counters: Arc<Counters>,
     pub(super) sink: &'a Sink,
@@ -54,15 +58,21 @@ pub(super) enum End {
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     pub(super) fn new(
         stream: S,
+        delivery: Delivery,
         plant: &'a mut Plant,
         timeout: Duration,
         counters: &Arc<Counters>,
         sink: &'a Sink,
     ) -> Self {
+        for entry in &mut plant.entries {
+            entry.good = false;
+        }
         Self {
             wire: Wire::new(stream, counters.clone()),
+            delivery,
             health: plant.units.iter().map(|_| Health::new()).collect(),
             schedule: Schedule::new(&plant.classes, Instant::now()),
+            again: Again::default(),
             plant,
             timeout,
             counters: counters.clone(),
@@ -78,8 +88,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         let mut writes = 0;
         loop {
             let step = self.step(inbox, &mut writes).await;
-            if let Err(end) = step {
-                return end;
+            match step {
+                Ok(()) => {}
+                Err(End::Stopped) => return self.last_looks().await.err().unwrap_or(End::Stopped),
+                Err(lost) => return lost,
             }
         }
     }
@@ -96,9 +108,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             return self.write(command, inbox).await;
         }
         *writes = 0;
+        let look = self.again.due(&self.plant.entries, &self.health);
+        if let Some(due) = look.filter(|due| *due <= Instant::now()) {
+            return self.look_again(due, inbox).await;
+        }
         match next {
             Next::Poll { class, block } => self.poll(class, block, inbox).await,
             Next::Wait(until) => {
+                let until = [until, look].into_iter().flatten().min();
                 if let Some(command) = self.wait(until, inbox).await? {
                     *writes = 1;
                     self.write(command, inbox).await?;
@@ -117,10 +134,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             }
         };
         tokio::select! {
+            // The stream comes last: one that never pauses would leave the others no turn.
             biased;
-            failure = self.wire.idle() => Err(End::Lost(failure.to_string())),
             command = inbox.next() => command.map(Some).ok_or(End::Stopped),
             () = due => Ok(None),
+            failure = self.wire.idle() => Err(End::Lost(failure.to_string())),
         }
     }
 
@@ -137,13 +155,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         }
     }
 
-    /// A request to a unit timed out. Ends the session where the peer as a whole seems to be gone.
+    /// A request to a unit was not answered in the time it was given. Ends the session where the peer as a whole seems to be gone.
     ///
-    /// A dead peer shows on a TCP socket after a quarter of an hour only. So where every unit is silent and, for as
+    /// A peer whose TCP still acknowledges shows nothing on the socket, and on some systems a dead one shows after a
+    /// quarter of an hour only. So where every unit is silent and, for as
     /// many time-outs as it takes to ask each six times, not one byte came (three rounds made the units silent, three
     /// more probed them), a new connection is tried. A gateway whose units alone are silent loses nothing by it.
-    pub(super) fn timed_out(&mut self, unit: usize, started: Instant) -> Result<(), End> {
-        if started.elapsed() < self.timeout {
+    pub(super) fn timed_out(&mut self, unit: usize, given: Duration) -> Result<(), End> {
+        if given < self.timeout {
             // A command's deadline was shorter than what the unit is given.
             return Ok(());
         }
@@ -188,28 +207,26 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     }
 
     fn demote(&mut self, unit: usize, state: DeviceState, reason: Reason, detail: &str) {
-        let detail: Arc<str> = detail.into();
-        self.batch.clear();
-        self.batch.extend(self.plant.entries.iter().filter(|entry| entry.unit == unit).map(|entry| Update {
-            tag: entry.id,
-            value: None,
-            quality: Quality::Bad(reason),
-            detail: Some(detail.clone()),
-        }));
-        self.sink.publish(&mut self.batch);
-        self.tell(unit, state, Some(&detail));
+        let tags: Vec<_> =
+            self.plant.entries.iter().filter(|entry| entry.unit == unit).map(|entry| entry.id).collect();
+        self.tell_bad(tags.into_iter(), reason, detail);
+        self.tell(unit, state, Some(detail));
     }
 
     /// Makes tags bad whose values nobody can vouch for any more.
     pub(super) fn tell_bad(&mut self, tags: impl Iterator<Item = TagId>, reason: Reason, detail: &str) {
         let detail: Arc<str> = detail.into();
         self.batch.clear();
-        self.batch.extend(tags.map(|tag| Update {
-            tag,
-            value: None,
-            quality: Quality::Bad(reason),
-            detail: Some(detail.clone()),
-        }));
+        for tag in tags {
+            if let Some(at) = self.plant.find(tag)
+                && let Some(entry) = self.plant.entries.get_mut(at)
+            {
+                entry.good = false;
+            }
+            let quality = Quality::Bad(reason);
+            let detail = Some(detail.clone());
+            self.batch.push(Update { tag, value: None, quality, detail, at: Instant::now() });
+        }
         self.sink.publish(&mut self.batch);
     }
 

@@ -186,7 +186,11 @@ fn start(units: &[Unit]) -> (Rig, Peer) {
     run(Modbus::new("plc:502".to_owned(), TIMEOUT, units, Arc::default()))
 }
 
-fn run(mut driver: Modbus) -> (Rig, Peer) {
+fn run(driver: Modbus) -> (Rig, Peer) {
+    run_with(driver, Delivery::told_by(|| false))
+}
+
+fn run_with(mut driver: Modbus, delivery: Delivery) -> (Rig, Peer) {
     let (ours, theirs) = duplex(4096);
     let stop = CancellationToken::new();
     let (queue, mut inbox) = queue(stop.clone());
@@ -194,7 +198,7 @@ fn run(mut driver: Modbus) -> (Rig, Peer) {
     let sink = Sink::new(told.clone());
     let counters = driver.counters.clone();
     let task = tokio::spawn(async move {
-        let end = driver.serve(ours, &mut inbox, &sink).await;
+        let end = driver.serve(ours, delivery, &mut inbox, &sink).await;
         (driver, end)
     });
     (Rig { queue, told, counters, stop, task }, Peer(theirs))

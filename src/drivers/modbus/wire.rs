@@ -1,7 +1,7 @@
 //! One stream and the transactions on it: who asked what, and which answer is whose.
 //!
 //! Answers are told apart by transaction id, unit id and function. What answers nothing that is open, be it late or
-//! foreign, is dropped and counted; only a stream that is not Modbus TCP ends the session. Knows no tags.
+//! foreign, is dropped and counted; a stream that is not Modbus TCP, or that is full of such, ends the session. Knows no tags.
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -20,6 +20,9 @@ use crate::{
 /// Room that a read from the stream finds at least; the largest frame has 260 bytes.
 const CHUNK: usize = 2048;
 
+/// Frames that answer nothing and that a peer may send before it is asked again. Late answers are few.
+const UNASKED: u32 = 1000;
+
 #[derive(Debug)]
 pub(super) struct Wire<S> {
     stream: S,
@@ -29,6 +32,8 @@ pub(super) struct Wire<S> {
     /// Counts up and wraps, so that an id comes again after 65,535 others.
     transaction: u16,
     counters: Arc<Counters>,
+    /// Frames since the last request that answered nothing.
+    unasked: u32,
     /// Whether the peer sent anything since this was last cleared.
     pub(super) heard: bool,
 }
@@ -57,7 +62,7 @@ pub(super) enum Failure {
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(super) fn new(stream: S, counters: Arc<Counters>) -> Self {
         let buffer = || BytesMut::with_capacity(CHUNK);
-        Self { stream, input: buffer(), output: buffer(), transaction: 0, counters, heard: false }
+        Self { stream, input: buffer(), output: buffer(), transaction: 0, counters, unasked: 0, heard: false }
     }
 
     /// Makes the frame of a request; nothing leaves yet.
@@ -81,13 +86,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         until: Instant,
     ) -> Result<Answer, Failure> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        self.heard = false;
+        (self.heard, self.unasked) = (false, 0);
         self.send(until).await?;
         loop {
             while let Some(frame) = self.take()? {
                 match settle(pending, &frame) {
                     Some(settled) => return settled.map_err(Failure::Misfit),
-                    None => self.drop_frame(),
+                    None => self.drop_frame()?,
                 }
             }
             // A peer that never pauses would keep the time-out from being looked at.
@@ -104,14 +109,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Watches the stream while nothing is asked; ends only with it. Cancel-safe.
     pub(super) async fn idle(&mut self) -> Failure {
         loop {
-            match self.take() {
+            let step = match self.take() {
                 Ok(Some(_unasked)) => self.drop_frame(),
-                Ok(None) => {
-                    if let Err(failure) = self.fill().await {
-                        return failure;
-                    }
-                }
-                Err(failure) => return failure,
+                Ok(None) => self.fill().await,
+                Err(failure) => Err(failure),
+            };
+            if let Err(failure) = step {
+                return failure;
             }
         }
     }
@@ -146,8 +150,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         take_frame(&mut self.input).map_err(|error| Failure::Lost(error.to_string()))
     }
 
-    fn drop_frame(&self) {
+    /// Drops a frame that answers nothing. A peer that goes on and on with such is of no use, and would take all the
+    /// time that there is.
+    fn drop_frame(&mut self) -> Result<(), Failure> {
         self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        self.unasked += 1;
+        if self.unasked > UNASKED {
+            return Err(Failure::Lost("the device sends without being asked".to_owned()));
+        }
+        Ok(())
     }
 }
 

@@ -3,16 +3,15 @@
 //! The frame leaves once and is never repeated, whatever comes of it. Once the permit was granted the command is
 //! answered with what is known, and `unknown` where nothing is.
 
-use std::time::Duration;
-
 use futures_util::FutureExt;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::{Instant, sleep_until},
+    time::Instant,
 };
 use tokio_modbus::ExceptionCode;
 
 use super::{
+    again::{LOOK_AGAIN, Waiting},
     plant::{Data, Payload},
     poll,
     session::{End, Session},
@@ -25,8 +24,9 @@ use crate::{
     model::{Outcome, Refusal, Report, Rule, Value},
 };
 
-/// Pause between two looks at a device that said it needs time (exception 0x05).
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+/// Why a session ends whose peer did not even acknowledge the bytes of a write.
+const UNDELIVERED: &str =
+    "a write got no answer: the connection is closed, so that nothing of it can arrive late";
 
 /// What came of sending.
 enum Sent {
@@ -46,6 +46,8 @@ enum Said {
     Later,
     /// An answer that is not the echo of what was sent.
     Else(String),
+    /// An exception after which the device may have carried the write out all the same.
+    Failed(ExceptionCode),
 }
 
 /// What the device holds after a write.
@@ -80,7 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Ok(());
         }
         let current = if command.read_first {
-            match self.look(at, &payload, self.until(&command), inbox).await? {
+            match self.look(at, &payload, command.deadline, Some(inbox)).await? {
                 Ok(Held { value: Ok(value), .. }) => Some(value),
                 Ok(Held { value: Err(fault), .. }) => {
                     let text = format!("not written, since the present value is none: {fault}");
@@ -97,15 +99,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             None
         };
         let (report, end) = match self.send(&mut command, at, &payload, current.as_ref()).await {
-            Sent::Said(said) => return self.read_back(command, at, &payload, said, current, inbox).await,
+            Sent::Said(said) => return self.read_back(command, at, payload, said, current).await,
             Sent::Over(report) => (report, Ok(())),
             Sent::Ended(report, end) => (report, Err(end)),
         };
-        if report.outcome == Outcome::Unknown {
-            self.doubt(at);
-        }
         let previous = report.previous.clone().or(current);
-        command.answer(Report { previous, ..report });
+        self.close(at, command, Report { previous, ..report });
         end
     }
 
@@ -118,7 +117,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         current: Option<&Value>,
     ) -> Sent {
         let not_sent = |text: String| Sent::Over(Report::new(Outcome::NotSent, text));
-        let until = self.until(command);
         let Some(entry) = self.plant.entries.get(at) else { return not_sent("no such tag".to_owned()) };
         let unit = entry.unit;
         let unit_id = self.plant.units.get(unit).map(|member| member.unit_id).unwrap_or_default();
@@ -141,12 +139,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Sent::Over(report);
         }
         // From here on nothing but an answer can say that the device did not take it; a stop waits for that.
+        let until = self.until(started, Some(command.deadline));
         let answer = self.wire.exchange(&pending, until).await;
-        self.answer_to_write(unit, started, answer)
+        self.answer_to_write(unit, started, until, answer)
     }
 
     /// What an answer to a write, or none, means for the unit and for the command.
-    fn answer_to_write(&mut self, unit: usize, started: Instant, answer: Result<Answer, Failure>) -> Sent {
+    fn answer_to_write(
+        &mut self,
+        unit: usize,
+        started: Instant,
+        until: Instant,
+        answer: Result<Answer, Failure>,
+    ) -> Sent {
         match answer {
             Ok(Answer::Response(_)) => {
                 self.answered(unit);
@@ -154,10 +159,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             Ok(Answer::Exception(exception)) => {
                 self.exception(unit, exception, started);
-                if exception == ExceptionCode::Acknowledge {
-                    return Sent::Said(Said::Later);
-                }
-                let text = format!("the device refused the write: {}", exception_text(exception));
+                let text = exception_text(exception);
+                let text = match exception {
+                    ExceptionCode::Acknowledge => return Sent::Said(Said::Later),
+                    // The gateway passed the write on and heard nothing; the device began and failed.
+                    ExceptionCode::GatewayTargetDevice | ExceptionCode::ServerDeviceFailure => {
+                        return Sent::Said(Said::Failed(exception));
+                    }
+                    ExceptionCode::GatewayPathUnavailable => {
+                        format!("the gateway has no path to the device and passed nothing on: {text}")
+                    }
+                    _ => format!("the device refused the write: {text}"),
+                };
                 let code = Some(u8::from(exception));
                 Sent::Over(Report { code, ..Report::new(Outcome::Refused, text) })
             }
@@ -171,7 +184,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     started.elapsed().as_millis()
                 );
                 let report = Report::new(Outcome::Unknown, text);
-                match self.timed_out(unit, started) {
+                match self.timed_out(unit, until - started) {
+                    Ok(()) if self.delivery.is_open() => {
+                        Sent::Ended(report, End::Lost(UNDELIVERED.to_owned()))
+                    }
                     Ok(()) => Sent::Over(report),
                     Err(end) => Sent::Ended(report, end),
                 }
@@ -185,37 +201,53 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// Looks at what the device holds now, in the same turn, and answers the command.
+    /// Looks at what the device holds now, in the same turn, and answers the command. A stop waits for it.
     async fn read_back(
         &mut self,
         command: Command,
         at: usize,
-        payload: &Payload,
+        payload: Payload,
         said: Said,
         previous: Option<Value>,
-        inbox: &Inbox,
     ) -> Result<(), End> {
-        let until = self.until(&command);
-        let mut looked = self.look(at, payload, until, inbox).await;
-        // A device that needs time may hold the old value for a while.
-        while matches!((&said, &looked), (Said::Later, Ok(Ok(Held { same: false, .. }))))
-            && Instant::now() + LOOK_AGAIN < until
-            && !inbox.is_stopped()
-        {
-            sleep_until(Instant::now() + LOOK_AGAIN).await;
-            looked = self.look(at, payload, until, inbox).await;
+        if matches!(said, Said::Later) {
+            return self.look_for(at, Waiting { command, payload, previous }, false).await;
         }
-        let (held, end) = match looked {
-            Ok(held) => (held, Ok(())),
-            Err(End::Stopped) => (Err("fieldbridge stops".to_owned()), Err(End::Stopped)),
-            Err(End::Lost(problem)) => (Err(problem.clone()), Err(End::Lost(problem))),
+        let looked = self.look(at, &payload, command.deadline, None).await;
+        let report = Report { previous, ..verdict(&said, held(&looked), "") };
+        self.close(at, command, report);
+        looked.map(drop)
+    }
+
+    /// Looks whether a device that asked for time holds the value now, and answers the command where it does, where
+    /// its deadline does not allow for another look, or where this is the `last` look of the session.
+    pub(super) async fn look_for(&mut self, at: usize, waiting: Waiting, last: bool) -> Result<(), End> {
+        let Waiting { command, payload, previous } = waiting;
+        let started = Instant::now();
+        let looked = self.look(at, &payload, command.deadline, None).await;
+        let same = matches!(&looked, Ok(Ok(Held { same: true, .. })));
+        // A look that took long gives as much time to others.
+        let due = Instant::now() + started.elapsed().max(LOOK_AGAIN);
+        if looked.is_ok() && !same && !last && due < command.deadline {
+            self.again.wait(at, due, Waiting { command, payload, previous });
+            return Ok(());
+        }
+        let late = match (same, last) {
+            (true, _) => "",
+            (false, true) => " and did not hold the value yet; the connection is being closed",
+            (false, false) => " and did not hold the value by the deadline",
         };
-        let report = Report { previous, ..verdict(&said, held) };
-        if matches!(report.outcome, Outcome::Written | Outcome::Unknown) {
+        let report = Report { previous, ..verdict(&Said::Later, held(&looked), late) };
+        self.close(at, command, report);
+        looked.map(drop)
+    }
+
+    /// The last word on a command.
+    fn close(&mut self, at: usize, command: Command, report: Report) {
+        if report.value.is_none() && matches!(report.outcome, Outcome::Written | Outcome::Unknown) {
             self.doubt(at);
         }
         command.answer(report);
-        end
     }
 
     /// Reads one tag alone and publishes it.
@@ -223,65 +255,73 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         &mut self,
         at: usize,
         sent: &Payload,
-        until: Instant,
-        inbox: &Inbox,
+        deadline: Instant,
+        stop: Option<&Inbox>,
     ) -> Result<Result<Held, String>, End> {
         let Some(entry) = self.plant.entries.get(at) else { return Ok(Err("no such tag".to_owned())) };
         let (unit, block) = (entry.unit, entry.block(at));
-        let data = match self.read(unit, &block, until, inbox).await? {
-            poll::Outcome::Data(data) => data,
+        let (data, asked) = match self.read(unit, &block, Some(deadline), stop).await? {
+            poll::Outcome::Data(data, asked) => (data, asked),
             poll::Outcome::Exception(exception) => return Ok(Err(exception_text(exception))),
             poll::Outcome::TimedOut => return Ok(Err("the device did not answer".to_owned())),
             poll::Outcome::Unusable(problem) => return Ok(Err(problem)),
         };
-        Ok(self.hold(at, sent, &data))
+        self.take_in(at, &data, asked);
+        let Some(entry) = self.plant.entries.get(at) else { return Ok(Err("no such tag".to_owned())) };
+        Ok(Ok(Held { value: entry.decode(&data, 0), same: sent.is(&data) }))
     }
 
-    fn hold(&mut self, at: usize, sent: &Payload, data: &Data) -> Result<Held, String> {
-        let Some(entry) = self.plant.entries.get(at) else { return Err("no such tag".to_owned()) };
-        let value = entry.decode(data, 0);
+    /// Publishes what a tag that was read alone holds, which was `asked` for at that moment.
+    pub(super) fn take_in(&mut self, at: usize, data: &Data, asked: Instant) {
+        let Some(entry) = self.plant.entries.get_mut(at) else { return };
         self.batch.clear();
-        self.batch.push(entry.update(value.clone()));
+        self.batch.push(entry.update(entry.decode(data, 0), asked));
         self.sink.publish(&mut self.batch);
-        Ok(Held { value, same: sent.is(data) })
+        self.again.seen(at);
     }
+}
 
-    /// What was read before is in doubt: the tag's unit is read again now, not at its next scan.
-    fn doubt(&mut self, at: usize) {
-        if let Some(entry) = self.plant.entries.get(at) {
-            self.schedule.restart(entry.unit, Instant::now());
-        }
-    }
-
-    /// When waiting for an answer to this command ends.
-    fn until(&self, command: &Command) -> Instant {
-        command.deadline.min(Instant::now() + self.timeout)
+/// What a look showed, or why it showed nothing.
+fn held(looked: &Result<Result<Held, String>, End>) -> Result<&Held, &str> {
+    match looked {
+        Ok(held) => held.as_ref().map_err(String::as_str),
+        Err(End::Lost(problem)) => Err(problem),
+        Err(End::Stopped) => Err("the connection is being closed"),
     }
 }
 
 /// What to tell of a write that the device answered, given what it holds afterwards.
-fn verdict(said: &Said, held: Result<Held, String>) -> Report {
-    let (acknowledged, differs) = (matches!(said, Said::Yes), matches!(said, Said::Else(_)));
-    let code = matches!(said, Said::Later).then_some(0x05);
+///
+/// What is read back counts for more than what was said: a device that holds what was sent is as it was asked to be,
+/// whatever it answered.
+fn verdict(said: &Said, held: Result<&Held, &str>, late: &str) -> Report {
+    // The outcomes where something else is read back, and where nothing is.
+    let (differs, unread, code) = match said {
+        Said::Yes => (Outcome::Differs, Outcome::Written, None),
+        Said::Later => (Outcome::Unknown, Outcome::Unknown, Some(ExceptionCode::Acknowledge)),
+        Said::Failed(exception) => (Outcome::Unknown, Outcome::Unknown, Some(*exception)),
+        Said::Else(_) => (Outcome::Differs, Outcome::Unknown, None),
+    };
     let said = match said {
-        Said::Yes => "the device acknowledged the write",
-        Said::Later => "the device took the write and asked for time (exception 0x05)",
-        Said::Else(misfit) => misfit,
-    };
-    let held = match held {
-        Ok(held) => held,
-        Err(problem) => {
-            let outcome = if acknowledged { Outcome::Written } else { Outcome::Unknown };
-            let report = Report::new(outcome, format!("{said}; reading back failed: {problem}"));
-            return Report { code, ..report };
+        Said::Yes => "the device acknowledged the write".to_owned(),
+        Said::Later => format!("the device took the write, asked for time (exception 0x05){late}"),
+        Said::Failed(exception) => {
+            format!("the write was answered with {}, which leaves it open", exception_text(*exception))
         }
+        Said::Else(misfit) => misfit.clone(),
     };
-    let outcome = if held.same && !differs { Outcome::Confirmed } else { Outcome::Differs };
-    let message = match &held.value {
-        Ok(value) => format!("{said}; read back, it holds {value}"),
-        Err(fault) => format!("{said}; read back, {fault}"),
+    let (outcome, value, held) = match held {
+        Ok(Held { value, same }) => {
+            let text = match value {
+                Ok(value) => format!("read back, it holds {value}"),
+                Err(fault) => format!("read back, {fault}"),
+            };
+            (if *same { Outcome::Confirmed } else { differs }, value.as_ref().ok().cloned(), text)
+        }
+        Err(problem) => (unread, None, format!("reading back failed: {problem}")),
     };
-    Report { value: held.value.ok(), code, ..Report::new(outcome, message) }
+    let code = code.map(u8::from);
+    Report { value, code, ..Report::new(outcome, format!("{said}; {held}")) }
 }
 
 fn rejected(refusal: &Refusal) -> Report {

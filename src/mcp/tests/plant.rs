@@ -134,14 +134,17 @@ impl Plant {
     }
 
     pub(in crate::mcp) fn publish(&self, path: &str, value: Value) {
-        let update = Update { tag: self.id(path), value: Some(value), quality: Quality::Good, detail: None };
+        let (tag, at) = (self.id(path), tokio::time::Instant::now());
+        let update = Update { tag, value: Some(value), quality: Quality::Good, detail: None, at };
         self.sink.publish(&mut vec![update]);
     }
 
     /// Gives every tag the same value.
     pub(in crate::mcp) fn publish_all(&self, value: &Value) {
         let catalogue = self.store.catalogue();
-        let update = |tag| Update { tag, value: Some(value.clone()), quality: Quality::Good, detail: None };
+        let at = tokio::time::Instant::now();
+        let update =
+            |tag| Update { tag, value: Some(value.clone()), quality: Quality::Good, detail: None, at };
         self.sink.publish(&mut catalogue.tags().iter().map(|entry| update(entry.id)).collect());
     }
 

@@ -44,6 +44,17 @@ async fn one_batch_a_response_with_values_and_ranges() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_value_counts_from_the_request() {
+    let (rig, mut peer) = start(&[unit(1, vec![polled(1, Table::Holding, 0, Kind::Uint16)])]);
+    let asked = peer.asked().await.unwrap();
+    sleep(Duration::from_millis(450)).await;
+    peer.answer(&asked, &hex("03020007")).await;
+    sleep(Duration::from_millis(1)).await;
+    assert_eq!(rig.told.last(1).unwrap().at, asked.at);
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn every_class_keeps_its_grid() {
     let mut quick = polled(1, Table::Holding, 0, Kind::Uint16);
     quick.scan = Duration::from_millis(100);

@@ -249,12 +249,69 @@ impl AsyncWrite for Endless {
 }
 
 #[tokio::test]
-async fn a_peer_that_never_pauses_does_not_hold_up_the_time_out() {
-    let mut wire = Wire::new(Endless, Arc::default());
+async fn a_peer_that_never_pauses_is_left() {
+    let counters = Arc::<Counters>::default();
+    let mut wire = Wire::new(Endless, counters.clone());
     let request = Request::ReadHoldingRegisters(0, 1);
     let pending = wire.prepare(1, &request).unwrap();
-    let failure = wire.exchange(&pending, Instant::now() + Duration::from_millis(20)).await.unwrap_err();
-    assert_eq!(failure.to_string(), "no answer in time");
+    let failure = wire.exchange(&pending, Instant::now() + Duration::from_secs(600)).await.unwrap_err();
+    assert_eq!(failure.to_string(), "the device sends without being asked");
+    let mut wire = Wire::new(Endless, counters.clone());
+    assert_eq!(wire.idle().await.to_string(), "the device sends without being asked");
+    assert_eq!(counters.dropped.load(Ordering::Relaxed), 2002);
+}
+
+/// Hundreds of frames about every request.
+#[tokio::test(start_paused = true)]
+async fn foreign_frames_hold_up_neither_writes_nor_polls() {
+    let (rig, peer) = start(&[unit(1, vec![polled(1, Table::Holding, 0, Kind::Uint16)])]);
+    let (mut input, mut output) = tokio::io::split(peer.0);
+    let foreign = hex("FFFF00000005010302002A");
+    tokio::spawn(async move {
+        loop {
+            let burst = foreign.repeat(400);
+            if output.write_all(&burst).await.is_err() {
+                return;
+            }
+            // The request that comes next is answered in the middle of it.
+            let mut request = [0; 12];
+            if input.read_exact(&mut request).await.is_err() {
+                return;
+            }
+            let pdu = if request[7] == 6 { request[7..].to_vec() } else { hex("03020007") };
+            let mut answer = request[..4].to_vec();
+            answer.extend(u16::try_from(pdu.len() + 1).unwrap().to_be_bytes());
+            answer.push(request[6]);
+            answer.extend(pdu);
+            if output.write_all(&answer).await.is_err() {
+                return;
+            }
+        }
+    });
+    sleep(Duration::from_millis(500)).await;
+    let asked = Instant::now();
+    let report = rig.write(1, Value::U64(7)).await.unwrap();
+    assert_eq!(report.outcome, crate::model::Outcome::Confirmed, "{}", report.message);
+    assert_eq!(asked.elapsed(), Duration::ZERO);
+    sleep(SECOND * 10).await;
+    assert!(rig.told.of(1).len() >= 11, "{}", rig.told.of(1).len());
+    rig.stopped().await;
+}
+
+/// Answers its request, and says more without a pause.
+#[tokio::test(start_paused = true)]
+async fn a_flood_between_two_polls_ends_the_session() {
+    let (rig, mut peer) = start(&[unit(1, vec![polled(1, Table::Holding, 0, Kind::Uint16)])]);
+    let asked = peer.asked().await.unwrap();
+    peer.answer(&asked, &hex("03020007")).await;
+    let flood = tokio::spawn(async move {
+        let foreign = hex("FFFF00000005010302002A");
+        while peer.0.write_all(&foreign).await.is_ok() {}
+    });
+    let started = Instant::now();
+    assert_eq!(rig.lost().await, "plc:502: the device sends without being asked");
+    assert_eq!(started.elapsed(), Duration::ZERO);
+    flood.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

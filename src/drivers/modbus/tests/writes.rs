@@ -104,6 +104,25 @@ async fn a_time_out_of_a17_is_unknown_and_nothing_is_repeated() {
     rig.stopped().await;
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_bytes_may_still_arrive_ends_the_session_at_once() {
+    let driver = Modbus::new("plc:502".to_owned(), TIMEOUT, &plant(), Arc::default());
+    let (rig, peer) = run_with(driver, Delivery::told_by(|| true));
+    let log = device(peer, |asked| (!asked.is_write()).then(|| read_zeros(asked)));
+    sleep(Duration::from_millis(10)).await;
+    let asked = Instant::now();
+    let (first, second) = (rig.write(1, Value::U64(215)), rig.write(1, Value::U64(216)));
+    assert_eq!(first.await.unwrap().outcome, Outcome::Unknown);
+    let lost = rig.lost().await;
+    assert_eq!(
+        lost,
+        "plc:502: a write got no answer: the connection is closed, so that nothing of it can arrive late"
+    );
+    assert_eq!(asked.elapsed(), TIMEOUT);
+    assert_eq!(second.await.unwrap().outcome, Outcome::NotSent);
+    assert_eq!(log.lock().unwrap().iter().filter(|asked| asked.is_write()).count(), 1);
+}
+
 fn read_zeros(asked: &Asked) -> Vec<u8> {
     if asked.pdu[0] == 1 { vec![1, 1, 0] } else { asked.registers(|_| 0) }
 }
@@ -121,17 +140,27 @@ async fn a_deadline_shorter_than_the_time_out_ends_the_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn an_echo_of_a17_that_differs_is_no_success() {
-    for held in [0xD7, 0xD6] {
-        let (rig, _) = settled_with(move |asked| match asked.pdu[0] {
-            6 => Some(hex("06019000D6")),
-            1 => Some(vec![1, 1, 0]),
-            _ => Some(asked.registers(|_| held)),
+    // What the device holds afterwards decides; the echo is told in any case.
+    for (held, outcome) in [
+        (Some(0xD7), Outcome::Confirmed),
+        (Some(0xD6), Outcome::Differs),
+        (Some(0), Outcome::Differs),
+        (None, Outcome::Unknown),
+    ] {
+        let mut reads = 0;
+        let (rig, _) = settled_with(move |asked| {
+            reads += u32::from(!asked.is_write());
+            Some(match (asked.pdu[0], held) {
+                (6, _) => hex("06019000D6"),
+                (1, _) => vec![1, 1, 0],
+                (_, None) if reads > POLLS => asked.exception(1),
+                (_, held) => asked.registers(|_| held.unwrap_or_default()),
+            })
         })
         .await;
         let report = rig.write(1, Value::U64(0xD7)).await.unwrap();
-        assert_eq!(report.outcome, Outcome::Differs);
-        assert!(!report.outcome.is_success());
-        assert_eq!(report.value, Some(Value::U64(held.into())));
+        assert_eq!(report.outcome, outcome, "{}", report.message);
+        assert_eq!(report.value, held.map(|held| Value::U64(held.into())));
         assert!(
             report
                 .message
@@ -170,18 +199,84 @@ async fn what_is_read_back_decides() {
 
 #[tokio::test(start_paused = true)]
 async fn exceptions_refuse_with_their_code() {
-    for code in [0x01, 0x02, 0x03, 0x04, 0x06, 0x0B, 0xC8] {
+    for code in [0x01, 0x02, 0x03, 0x06, 0x0A, 0xC8] {
         let (rig, log) = settled_with(move |asked| {
             Some(if asked.is_write() { asked.exception(code) } else { read_zeros(asked) })
         })
         .await;
         let report = rig.write(1, Value::U64(1)).await.unwrap();
         assert_eq!((report.outcome, report.code), (Outcome::Refused, Some(code)));
-        assert_eq!(frames(&log).iter().filter(|pdu| pdu[0] == 6).count(), 1);
-        let expected = if code == 0x0B { DeviceState::Refused } else { DeviceState::Online };
+        assert_eq!(frames(&log).len(), 1, "one write, and nothing to look at");
+        let said = if code == 0x0A { "the gateway has no path" } else { "the device refused the write" };
+        assert!(report.message.starts_with(said), "{}", report.message);
+        let expected = if code == 0x0A { DeviceState::Refused } else { DeviceState::Online };
         assert_eq!(rig.told.states_of(9).last(), Some(&expected));
         rig.stopped().await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn exceptions_that_leave_it_open_are_settled_by_reading_back() {
+    for code in [0x04, 0x0B] {
+        for (held, outcome) in
+            [(Some(7), Outcome::Confirmed), (Some(0), Outcome::Unknown), (None, Outcome::Unknown)]
+        {
+            let mut written = false;
+            let (rig, log) = settled_with(move |asked| {
+                written |= asked.is_write();
+                Some(match held {
+                    _ if asked.is_write() => asked.exception(code),
+                    Some(held) if written => asked.registers(|_| held),
+                    None if written => asked.exception(code),
+                    _ => read_zeros(asked),
+                })
+            })
+            .await;
+            let report = rig.write(1, Value::U64(7)).await.unwrap();
+            assert_eq!((report.outcome, report.code), (outcome, Some(code)), "{}", report.message);
+            assert_eq!(report.value, held.map(|held| Value::U64(held.into())));
+            let named = format!("the write was answered with exception 0x{code:02X}");
+            assert!(report.message.starts_with(&named), "{}", report.message);
+            assert_eq!(frames(&log).iter().filter(|pdu| pdu[0] == 6).count(), 1);
+            rig.stopped().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_write_leaves_open_is_uncertain_at_once_and_read_soon() {
+    let mut requests = 0;
+    let (rig, _) = settled_with(move |asked| {
+        requests += 1;
+        // Neither the write nor the first look after it is answered.
+        (requests <= POLLS || requests > POLLS + 2).then(|| read_zeros(asked))
+    })
+    .await;
+    let asked = Instant::now();
+    assert_eq!(rig.write(1, Value::U64(7)).await.unwrap().outcome, Outcome::Unknown);
+    sleep(Duration::from_secs(5)).await;
+    let told: Vec<_> = rig.told.of(1).into_iter().skip(1).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    let (at, doubted) = &told[0];
+    assert_eq!((*at, &doubted.value), (asked + TIMEOUT, &None));
+    assert_eq!(doubted.quality, Quality::Uncertain(Reason::Stale));
+    assert_eq!(doubted.detail.as_deref(), Some("a write to it is in doubt"));
+    let (at, read) = &told[1];
+    assert_eq!((*at, read.quality), (asked + 2 * TIMEOUT + Duration::from_millis(250), Quality::Good));
+    assert_eq!(rig.told.of(2).len(), 1, "the others are as good as before");
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_doubt_makes_nothing_better_that_is_bad() {
+    let echo = |asked: &Asked| Some(if asked.is_write() { asked.echo() } else { asked.exception(1) });
+    let (rig, _) = settled_with(echo).await;
+    assert_eq!(rig.write(1, Value::U64(7)).await.unwrap().outcome, Outcome::Written);
+    sleep(SECOND).await;
+    let told = rig.told.of(1);
+    assert_eq!(told.len(), 2, "at the first poll, and at the look after the write");
+    assert!(told.iter().all(|(_, told)| told.quality == Quality::Bad(Reason::DeviceRefused)), "{told:?}");
+    rig.stopped().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -199,9 +294,26 @@ async fn a_device_that_asks_for_time_is_looked_at_again() {
     let report = rig.write(1, Value::U64(7)).await.unwrap();
     assert_eq!((report.outcome, report.code), (Outcome::Confirmed, Some(5)), "{}", report.message);
     assert_eq!(frames(&log).len(), 5, "one write and four looks");
-    let report = rig.write(1, Value::U64(8)).await.unwrap();
-    assert_eq!((report.outcome, report.value), (Outcome::Differs, Some(Value::U64(7))));
+    // It has until the deadline, far beyond a time-out, and others do not wait for it.
+    let asked = Instant::now();
+    let slow = rig.write(1, Value::U64(8));
+    sleep(Duration::from_millis(50)).await;
+    let report = rig.write(5, Value::U64(8)).await.unwrap();
+    assert_eq!((report.outcome, asked.elapsed().as_millis()), (Outcome::Rejected(Rule::Access), 50));
+    let report = slow.await.unwrap();
+    assert_eq!((report.outcome, report.value), (Outcome::Unknown, Some(Value::U64(7))));
+    assert!((4900..=5000).contains(&asked.elapsed().as_millis()), "{:?}", asked.elapsed());
+    let text = "the device took the write, asked for time (exception 0x05) and did not hold the value by the deadline; \
+                read back, it holds 7";
+    assert_eq!(report.message, text);
+    // A stop does not wait for the deadline.
+    let slow = rig.write(1, Value::U64(9));
+    sleep(Duration::from_millis(50)).await;
+    let asked = Instant::now();
     rig.stopped().await;
+    let report = slow.await.unwrap();
+    assert_eq!((report.outcome, asked.elapsed()), (Outcome::Unknown, Duration::ZERO));
+    assert!(report.message.contains("the connection is being closed; read back"), "{}", report.message);
 }
 
 #[tokio::test(start_paused = true)]
@@ -337,19 +449,28 @@ async fn a_connection_known_to_be_lost_takes_no_write() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_lets_a_write_on_the_wire_finish() {
-    let (rig, mut peer) = start(&plant());
-    let poll = peer.asked().await.unwrap();
-    let report = rig.write(1, Value::U64(1));
-    peer.answer(&poll, &read_zeros(&poll)).await;
-    let write = peer.asked().await.unwrap();
-    rig.stop.cancel();
-    sleep(Duration::from_millis(300)).await;
-    peer.answer(&write, &write.echo()).await;
-    let report = report.await.unwrap();
-    assert_eq!(report.outcome, Outcome::Written, "{}", report.message);
-    assert_eq!(peer.asked().await, None);
-    rig.stopped().await;
+async fn a_stop_lets_a_write_on_the_wire_finish_and_be_read_back() {
+    for (answers, outcome) in [(true, Outcome::Confirmed), (false, Outcome::Written)] {
+        let (rig, mut peer) = start(&plant());
+        let poll = peer.asked().await.unwrap();
+        let report = rig.write(1, Value::U64(1));
+        peer.answer(&poll, &read_zeros(&poll)).await;
+        let write = peer.asked().await.unwrap();
+        rig.stop.cancel();
+        sleep(Duration::from_millis(300)).await;
+        peer.answer(&write, &write.echo()).await;
+        let look = peer.asked().await.unwrap();
+        let stopped = Instant::now();
+        assert_eq!(look.pdu, hex("0301900001"));
+        if answers {
+            peer.answer(&look, &look.registers(|_| 1)).await;
+        }
+        let report = report.await.unwrap();
+        assert_eq!(report.outcome, outcome, "{}", report.message);
+        assert_eq!(peer.asked().await, None);
+        assert_eq!(stopped.elapsed(), if answers { Duration::ZERO } else { TIMEOUT });
+        rig.stopped().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -378,7 +499,7 @@ async fn a_late_answer_to_a_write_confirms_nothing() {
     let second = peer.asked().await.unwrap();
     assert_eq!(second.pdu, hex("0601900002"));
     peer.answer(&first, &first.echo()).await;
-    peer.answer(&second, &second.exception(4)).await;
+    peer.answer(&second, &second.exception(2)).await;
     assert_eq!(next.await.unwrap().outcome, Outcome::Refused);
     assert_eq!(rig.count(|counters| &counters.dropped), 1);
     rig.stopped().await;

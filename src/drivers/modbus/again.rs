@@ -1,0 +1,145 @@
+//! Tags that are looked at apart from their scans, since a write left open what the device holds.
+//!
+//! Such a look is one request among the others: it is due at a time, and the line serves everybody between two looks.
+
+use std::time::Duration;
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::Instant,
+};
+use tokio_modbus::ExceptionCode;
+
+use super::{
+    health::Health,
+    plant::{Entry, Payload},
+    poll,
+    session::{End, Session, is_unreachable},
+};
+use crate::{
+    codec::modbus::exception_text,
+    link::{Command, Inbox},
+    model::{Quality, Reason, Update, Value},
+};
+
+/// First and longest pause between two looks at a tag that could not be read.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
+
+/// Pause between two looks at a device that said it needs time (exception 0x05).
+pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(super) struct Again(Vec<Look>);
+
+#[derive(Debug)]
+pub(super) struct Look {
+    pub(super) entry: usize,
+    due: Instant,
+    pause: Duration,
+    /// The write that is answered by what the look shows.
+    pub(super) waiting: Option<Waiting>,
+}
+
+/// A write that the device took and said it needs time for.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) command: Command,
+    pub(super) payload: Payload,
+    pub(super) previous: Option<Value>,
+}
+
+impl Again {
+    /// When the next look is due. A unit that rests is read whole as soon as it answers, so only writes look at it.
+    pub(super) fn due(&self, entries: &[Entry], health: &[Health]) -> Option<Instant> {
+        let rests = |look: &Look| {
+            let unit = entries.get(look.entry).and_then(|entry| health.get(entry.unit));
+            unit.is_none_or(Health::is_demoted)
+        };
+        let looks = self.0.iter().filter(|look| look.waiting.is_some() || !rests(look));
+        looks.map(|look| look.due).min()
+    }
+
+    fn take(&mut self, due: Instant) -> Option<Look> {
+        let at = self.0.iter().position(|look| look.due == due)?;
+        Some(self.0.swap_remove(at))
+    }
+
+    /// A write that waits; at the end of a session these are answered first.
+    fn take_waiting(&mut self) -> Option<Look> {
+        let at = self.0.iter().position(|look| look.waiting.is_some())?;
+        Some(self.0.swap_remove(at))
+    }
+
+    /// A tag was read.
+    pub(super) fn seen(&mut self, entry: usize) {
+        self.0.retain(|look| look.entry != entry || look.waiting.is_some());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(super) fn wait(&mut self, entry: usize, due: Instant, waiting: Waiting) {
+        self.0.push(Look { entry, due, pause: LOOK_AGAIN, waiting: Some(waiting) });
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
+    /// Nobody knows what the device holds: what was good is so no more, and is read as soon as can be.
+    pub(super) fn doubt(&mut self, at: usize) {
+        let Some(entry) = self.plant.entries.get_mut(at) else { return };
+        let now = Instant::now();
+        if std::mem::take(&mut entry.good) {
+            self.batch.clear();
+            self.batch.push(Update {
+                tag: entry.id,
+                value: None,
+                quality: Quality::Uncertain(Reason::Stale),
+                detail: Some("a write to it is in doubt".into()),
+                at: now,
+            });
+            self.sink.publish(&mut self.batch);
+        }
+        self.again.seen(at);
+        self.again.0.push(Look { entry: at, due: now, pause: PAUSES.0, waiting: None });
+    }
+
+    /// Takes the look that is due at `due`.
+    pub(super) async fn look_again(&mut self, due: Instant, inbox: &Inbox) -> Result<(), End> {
+        let Some(mut look) = self.again.take(due) else { return Ok(()) };
+        if let Some(waiting) = look.waiting.take() {
+            return self.look_for(look.entry, waiting, false).await;
+        }
+        let Some(entry) = self.plant.entries.get(look.entry) else { return Ok(()) };
+        let (unit, tag, block) = (entry.unit, entry.id, entry.block(look.entry));
+        match self.read(unit, &block, None, Some(inbox)).await? {
+            poll::Outcome::Data(data, asked) => self.take_in(look.entry, &data, asked),
+            poll::Outcome::Exception(exception) if !may_pass(exception) => {
+                self.tell_bad(std::iter::once(tag), Reason::DeviceRefused, &exception_text(exception));
+            }
+            poll::Outcome::Unusable(problem) => {
+                self.tell_bad(std::iter::once(tag), Reason::DecodeError, &problem);
+            }
+            poll::Outcome::Exception(_) | poll::Outcome::TimedOut => {
+                look.due = Instant::now() + look.pause;
+                look.pause = (look.pause * 2).min(PAUSES.1);
+                self.again.0.push(look);
+            }
+        }
+        Ok(())
+    }
+
+    /// The session is about to end: each write that waits is answered with one last look.
+    pub(super) async fn last_looks(&mut self) -> Result<(), End> {
+        while let Some(Look { entry, waiting: Some(waiting), .. }) = self.again.take_waiting() {
+            self.look_for(entry, waiting, true).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the same request may be answered otherwise a moment later.
+fn may_pass(exception: ExceptionCode) -> bool {
+    is_unreachable(exception)
+        || matches!(exception, ExceptionCode::Acknowledge | ExceptionCode::ServerDeviceBusy)
+}
