@@ -196,3 +196,66 @@ async fn a_cancelled_call_ends_without_an_answer() {
     plant.turns.add_permits(1);
     assert_eq!(site.post(&[id], PING).await.json()["result"], json!({}));
 }
+
+fn write(id: u64, value: u64) -> serde_json::Value {
+    let arguments = json!({ "tag": "boiler/setpoint", "value": value });
+    let params = json!({ "name": "write_tag", "arguments": arguments });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_the_calls_of_sessions_and_not_for_streams() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::new(&plant).await;
+    let session = site.session().await;
+    let id = ("Mcp-Session-Id", session.as_str());
+    let mut stream = site.open("GET", &[id], "").await;
+    let mut waiting = site.open("POST", &[id], &write(9, 45).to_string()).await;
+    let left = site.open("POST", &[id], &write(10, 46).to_string()).await;
+    plant.reached.acquire().await.unwrap().forget();
+    // A client that leaves takes nothing back.
+    drop(left);
+    site.stop.cancel();
+    assert!(stream.event().await.is_none(), "the stream ended while calls were running");
+    plant.turns.add_permits(2);
+    let answer = waiting.event().await.expect("an answer");
+    assert_eq!(answer["id"], 9);
+    site.finish().await.expect("it stopped well");
+    assert_eq!(plant.written.lock().last(), Some(&crate::model::Value::F64(46.0)));
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_calls_without_a_session() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::new(&plant).await;
+    let arguments = json!({ "tag": "boiler/setpoint", "value": 45 });
+    let call = site.modern("tools/call", json!({ "name": "write_tag", "arguments": arguments }));
+    let stop = async {
+        plant.reached.acquire().await.unwrap().forget();
+        let mut listener = site.modern("subscriptions/listen", json!({ "notifications": {} })).await;
+        site.stop.cancel();
+        while listener.event().await.is_some() {}
+        plant.turns.add_permits(1);
+    };
+    let (mut answer, ()) = tokio::join!(call, stop);
+    assert_eq!(answer.status, 200);
+    let answer = answer.message().await;
+    assert_eq!(answer["result"]["structuredContent"]["outcome"], "confirmed", "{answer}");
+    site.finish().await.expect("it stopped well");
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::impatient(&plant).await;
+    let session = site.session().await;
+    let mut waiting =
+        site.open("POST", &[("Mcp-Session-Id", &session)], &write(9, 45).to_string()).await;
+    plant.reached.acquire().await.unwrap().forget();
+    site.finish().await.expect("it stopped well");
+    while waiting.event().await.is_some() {}
+    plant.turns.add_permits(1);
+}

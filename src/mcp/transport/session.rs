@@ -70,6 +70,8 @@ pub(super) enum SessionError {
 pub(super) struct Sessions {
     mcp: Mcp,
     bounds: Bounds,
+    /// Ends all streams, and no calls.
+    stop: CancellationToken,
     live: Mutex<HashMap<SessionId, Arc<Session>>>,
 }
 
@@ -108,8 +110,8 @@ impl Session {
 }
 
 impl Sessions {
-    pub(super) fn new(mcp: Mcp, bounds: Bounds) -> Self {
-        Self { mcp, bounds, live: Mutex::default() }
+    pub(super) fn new(mcp: Mcp, bounds: Bounds, stop: CancellationToken) -> Self {
+        Self { mcp, bounds, stop, live: Mutex::default() }
     }
 
     pub(super) fn knows(&self, id: &str) -> bool {
@@ -173,7 +175,8 @@ impl Sessions {
             .map(|notification| {
                 ServerSseMessage::from_message(ServerJsonRpcMessage::notification(notification))
             })
-            .take_until(open.cancelled_owned());
+            .take_until(open.cancelled_owned())
+            .take_until(self.stop.clone().cancelled_owned());
         Ok(Watched { session, inner: Mutex::new(Box::pin(messages)) })
     }
 }
@@ -390,7 +393,7 @@ mod tests {
     async fn the_session_unused_for_longest_makes_room() {
         let plant = Plant::new(0);
         let bounds = Bounds { sessions: 2, idle: Duration::from_secs(3600) };
-        let sessions = Sessions::new(plant.mcp.clone(), bounds);
+        let sessions = Sessions::new(plant.mcp.clone(), bounds, CancellationToken::new());
         let (first, _a) = sessions.create_session().await.unwrap();
         advance(Duration::from_secs(60)).await;
         let (second, _b) = sessions.create_session().await.unwrap();
@@ -405,7 +408,7 @@ mod tests {
     async fn unused_sessions_end_and_those_with_a_reader_do_not() {
         let plant = Plant::new(0);
         let bounds = Bounds { sessions: 10, idle: Duration::from_secs(600) };
-        let sessions = Arc::new(Sessions::new(plant.mcp.clone(), bounds));
+        let sessions = Arc::new(Sessions::new(plant.mcp.clone(), bounds, CancellationToken::new()));
         let sweeping = Arc::clone(&sessions);
         tokio::spawn(async move { sweeping.sweep().await });
         let (unused, _a) = sessions.create_session().await.unwrap();
