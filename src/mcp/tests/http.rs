@@ -256,6 +256,20 @@ async fn a_stop_does_not_wait_for_ever() {
         site.open("POST", &[("Mcp-Session-Id", &session)], &write(9, 45).to_string()).await;
     plant.reached.acquire().await.unwrap().forget();
     site.finish().await.expect("it stopped well");
-    while waiting.event().await.is_some() {}
-    plant.turns.add_permits(1);
+    let answer = waiting.event().await.expect("an answer");
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32603)), "{answer}");
+    assert!(plant.written.lock().is_empty());
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_answers_what_still_waits() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::new(&plant).await;
+    let session = site.session().await;
+    let id = ("Mcp-Session-Id", session.as_str());
+    let mut waiting = site.open("POST", &[id], &write(9, 45).to_string()).await;
+    assert_eq!(site.http("DELETE", &[id], "").await.status, 202);
+    let answer = waiting.event().await.expect("an answer");
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32603)), "{answer}");
 }

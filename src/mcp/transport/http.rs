@@ -163,6 +163,10 @@ impl Http {
             () = too_long => {}
         }
         tracing::warn!("calls were still running when HTTP stopped");
+        sessions.end();
+        if let Ok(ended) = timeout(LAST, &mut drained).await {
+            return ended;
+        }
         cut.cancel();
         timeout(LAST, drained).await.unwrap_or(Ok(()))
     }
