@@ -150,7 +150,7 @@ fn list_changed() -> ServerNotification {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#[expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use futures_util::FutureExt;
 

@@ -45,6 +45,10 @@ async fn bodies_that_are_no_message_are_refused() {
     }
     assert_eq!(site.post(&[id, ("MCP-Protocol-Version", "1999-01-01")], PING).await.status, 400);
     assert_eq!(site.post(&[id, ("Content-Type", "text/plain")], PING).await.status, 415);
+    for (spaces, status) in [(200 * 1024, 200), (257 * 1024, 413)] {
+        let padded = format!("{PING}{}", " ".repeat(spaces));
+        assert_eq!(site.post(&[id], padded).await.status, status, "{spaces}");
+    }
     let large = "x".repeat(5 * 1024 * 1024);
     assert_eq!(site.post(&[id], &large).await.status, 413);
     let endless = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -252,8 +256,7 @@ async fn a_stop_does_not_wait_for_ever() {
     plant.turns.forget_permits(1000);
     let site = Site::impatient(&plant).await;
     let session = site.session().await;
-    let mut waiting =
-        site.open("POST", &[("Mcp-Session-Id", &session)], &write(9, 45).to_string()).await;
+    let mut waiting = site.open("POST", &[("Mcp-Session-Id", &session)], &write(9, 45).to_string()).await;
     plant.reached.acquire().await.unwrap().forget();
     site.finish().await.expect("it stopped well");
     let answer = waiting.event().await.expect("an answer");

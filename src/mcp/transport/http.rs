@@ -28,8 +28,8 @@ use super::{
 };
 use crate::mcp::{Mcp, arrival::Arrival};
 
-/// Largest body that is read.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// Largest body that is read: far more than any of our tools takes, and little enough for many at once.
+const MOST_BYTES: usize = 256 * 1024;
 /// How long a client may take to send a body.
 const BODY: Duration = Duration::from_secs(30);
 /// How long calls may run on after the stop, and how long those that are cut then have for their answers.
@@ -310,7 +310,7 @@ fn widen_accept(headers: &mut HeaderMap) {
 async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
     let announced =
         headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let too_large = || close(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 4 MiB"));
+    let too_large = || close(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 256 KiB"));
     if announced.is_some_and(|length| length > MOST_BYTES) {
         return Err(too_large());
     }

@@ -357,8 +357,7 @@ impl Sessions {
         pending.insert(request.id.clone(), answer);
         let extensions = request.request.extensions_mut();
         extensions.insert(Arc::clone(&session.subscriber));
-        let arrival =
-            extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Arrival>()).cloned();
+        let arrival = extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Arrival>()).cloned();
         if let Some(arrival) = arrival {
             extensions.insert(Arrival { session: Some(Arc::clone(id)), ..arrival });
         }
@@ -451,7 +450,7 @@ fn shown(id: &str) -> &str {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#[expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use futures_util::FutureExt;
     use rmcp::service::serve_server_with_ct;

@@ -293,7 +293,7 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
                 Line::Whole(line) => message::parse(line),
                 Line::TooLong => {
                     tracing::warn!(most_bytes = MOST_BYTES, "a line from the client is too long");
-                    Incoming::Bad(Fault::invalid("the line is longer than 4 MiB"))
+                    Incoming::Bad(Fault::invalid("the line is longer than 1 MiB"))
                 }
             };
             match incoming {
