@@ -73,6 +73,7 @@ pub async fn serve_stdio(
         opened: false,
         is_session: false,
         link: Arc::clone(&link),
+        gives_way: false,
         drained: None,
         stop,
         cut: cut.clone(),
@@ -215,6 +216,8 @@ struct Stdio<R> {
     /// An `initialize` came.
     is_session: bool,
     link: Arc<Link>,
+    /// A call was cancelled: the SDK drops its answer unseen, and such answers would pile up where there is always input.
+    gives_way: bool,
     /// Until when calls may run, once the input has ended.
     drained: Option<Instant>,
     stop: CancellationToken,
@@ -255,6 +258,11 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
 
     /// Cancel-safe, as the SDK drops this future whenever something else happens.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
+        if self.gives_way {
+            // The SDK drops this future where there is an answer, so that all of them go first.
+            tokio::task::yield_now().await;
+            self.gives_way = false;
+        }
         let (broken, stop) = (self.link.broken.clone(), self.stop.clone());
         tokio::select! {
             message = self.next(), if !stop.is_cancelled() => return message,
@@ -347,6 +355,7 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
                 ClientNotification::CancelledNotification(cancelled) => {
                     if let Some(id) = &cancelled.params.request_id {
                         self.link.cancel(id);
+                        self.gives_way = true;
                     }
                 }
                 _ => {}
@@ -456,6 +465,8 @@ mod tests {
 
     const PING: &str = r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#;
 
+    const PATIENCE: Duration = Duration::from_millis(1);
+
     fn transport(plant: &Plant, input: String) -> Stdio<io::Cursor<String>> {
         Stdio {
             mcp: plant.mcp.clone(),
@@ -465,6 +476,7 @@ mod tests {
             opened: true,
             is_session: false,
             link: Arc::new(Link::new(plant.mcp.subscriber())),
+            gives_way: false,
             drained: None,
             stop: CancellationToken::new(),
             cut: CancellationToken::new(),
@@ -483,23 +495,35 @@ mod tests {
         let mut transport = transport(&plant, input);
         // As handlers hold what came with their requests.
         let mut running = std::collections::VecDeque::new();
-        while let Some(message) = transport.receive().now_or_never() {
+        while let Ok(message) = timeout(PATIENCE, transport.receive()).await {
             running.push_back(message.unwrap());
         }
         let requests = |message: &&ClientJsonRpcMessage| matches!(message, ClientJsonRpcMessage::Request(_));
         assert_eq!(running.iter().filter(requests).count(), IN_FLIGHT, "no more is read");
         // The first is the ping, which nobody cancelled and nobody answered.
         drop(running.remove(1));
-        assert!(transport.receive().now_or_never().is_some(), "one ended: the next is read");
+        assert!(timeout(PATIENCE, transport.receive()).await.is_ok(), "one ended: the next is read");
         drop(running);
         let mut read = 0;
-        while transport.receive().now_or_never().is_some_and(|message| message.is_some()) {
+        while timeout(PATIENCE, transport.receive()).await.is_ok_and(|message| message.is_some()) {
             read += 1;
         }
         assert!(read > IN_FLIGHT, "to the end of the input: {read}");
         transport.link.turn(&RequestId::Number(0), |_| None);
         assert!(transport.receive().await.is_none());
         assert!(transport.link.flight.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn answers_go_before_input_after_a_cancellation() {
+        let plant = Plant::new(0);
+        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#;
+        let mut transport = transport(&plant, format!("{PING}\n{cancel}\n{PING}\n"));
+        let _running = transport.receive().now_or_never().unwrap();
+        assert!(transport.receive().now_or_never().is_some(), "the cancellation");
+        for _ in 0..3 {
+            assert!(transport.receive().now_or_never().is_none(), "others have their turn");
+        }
     }
 
     #[tokio::test(start_paused = true)]
