@@ -23,7 +23,7 @@ use super::{
     subscriber::{Problem, Subscriber},
     tool, uri,
 };
-use crate::store::Target;
+use crate::{control::Stamp, store::Target};
 
 const INSTRUCTIONS: &str = "\
 fieldbridge connects you to a real plant: tags are measured values and setpoints of its devices, named device/path.
@@ -104,7 +104,7 @@ impl ServerHandler for Mcp {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let stamp = Arrival::of(&context.extensions).map_or_else(|| self.control().stamp(), |a| a.stamp);
+        let stamp = self.stamp(&context);
         let call = tool::Call { caller: caller(&context), stamp, cancel: context.ct.clone() };
         let result = tool::call(self, &request.name, request.arguments, call).await;
         let result = result.ok_or_else(|| {
@@ -147,7 +147,7 @@ impl ServerHandler for Mcp {
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
         let subscriber = session_subscriber(&context)?;
-        subscriber.subscribe(&request.uri).map_err(|problem| match problem {
+        subscriber.subscribe(&request.uri, self.stamp(&context).number).map_err(|problem| match problem {
             Problem::Unknown => resource::not_found(&self.store().catalogue(), &request.uri),
             Problem::Spellings => ErrorData::invalid_params(problem.to_string(), None),
         })
@@ -158,7 +158,7 @@ impl ServerHandler for Mcp {
         request: UnsubscribeRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<(), ErrorData> {
-        session_subscriber(&context)?.unsubscribe(&request.uri);
+        session_subscriber(&context)?.unsubscribe(&request.uri, self.stamp(&context).number);
         Ok(())
     }
 
@@ -208,13 +208,18 @@ impl ServerHandler for Mcp {
 }
 
 impl Mcp {
+    /// When a request came in.
+    fn stamp(&self, context: &RequestContext<RoleServer>) -> Stamp {
+        Arrival::of(&context.extensions).map_or_else(|| self.control().stamp(), |arrival| arrival.stamp)
+    }
+
     /// Sends what the listener accepted, until it cannot be sent any more.
     async fn forward(&self, context: &SubscriptionContext) {
         let subscriber = self.subscriber();
         let accepted = context.accepted();
         for uri in accepted.resource_subscriptions.iter().flatten() {
             // Gone since it was accepted: then a change of the catalogue tells so.
-            if let Err(problem) = subscriber.subscribe(uri) {
+            if let Err(problem) = subscriber.subscribe(uri, 0) {
                 tracing::debug!(%uri, %problem, "not subscribed");
             }
         }

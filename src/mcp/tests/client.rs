@@ -12,7 +12,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::plant::Plant;
-use crate::mcp::{HttpError, Mcp, StdioError, bind, serve_stdio};
+use crate::mcp::{Http, HttpError, Mcp, StdioError, bind, serve_stdio};
 
 /// After this long a test hangs; no test asserts on time.
 const HANG: Duration = Duration::from_secs(20);
@@ -132,7 +132,16 @@ impl Site {
 
     pub(super) async fn bounded(plant: &Plant, sessions: usize) -> Self {
         let http = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
-        let http = http.with_bounds(sessions, Duration::from_secs(3600));
+        Self::serve(plant, http.with_bounds(sessions, Duration::from_secs(3600)))
+    }
+
+    /// A server that waits for no call when it is stopped.
+    pub(super) async fn impatient(plant: &Plant) -> Self {
+        let http = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        Self::serve(plant, http.with_grace(Duration::ZERO))
+    }
+
+    fn serve(plant: &Plant, http: Http) -> Self {
         let (address, stop) = (http.local_addr(), CancellationToken::new());
         let server = tokio::spawn(http.serve(plant.mcp.clone(), stop.clone()));
         Self { address, stop, server }

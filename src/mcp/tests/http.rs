@@ -45,6 +45,10 @@ async fn bodies_that_are_no_message_are_refused() {
     }
     assert_eq!(site.post(&[id, ("MCP-Protocol-Version", "1999-01-01")], PING).await.status, 400);
     assert_eq!(site.post(&[id, ("Content-Type", "text/plain")], PING).await.status, 415);
+    for (spaces, status) in [(200 * 1024, 200), (257 * 1024, 413)] {
+        let padded = format!("{PING}{}", " ".repeat(spaces));
+        assert_eq!(site.post(&[id], padded).await.status, status, "{spaces}");
+    }
     let large = "x".repeat(5 * 1024 * 1024);
     assert_eq!(site.post(&[id], &large).await.status, 413);
     let endless = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: */*\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -195,4 +199,80 @@ async fn a_cancelled_call_ends_without_an_answer() {
     assert!(waiting.event().await.is_none(), "no answer after the cancellation");
     plant.turns.add_permits(1);
     assert_eq!(site.post(&[id], PING).await.json()["result"], json!({}));
+}
+
+fn write(id: u64, value: u64) -> serde_json::Value {
+    let arguments = json!({ "tag": "boiler/setpoint", "value": value });
+    let params = json!({ "name": "write_tag", "arguments": arguments });
+    json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params })
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_the_calls_of_sessions_and_not_for_streams() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::new(&plant).await;
+    let session = site.session().await;
+    let id = ("Mcp-Session-Id", session.as_str());
+    let mut stream = site.open("GET", &[id], "").await;
+    let mut waiting = site.open("POST", &[id], &write(9, 45).to_string()).await;
+    let left = site.open("POST", &[id], &write(10, 46).to_string()).await;
+    plant.reached.acquire().await.unwrap().forget();
+    // A client that leaves takes nothing back.
+    drop(left);
+    site.stop.cancel();
+    assert!(stream.event().await.is_none(), "the stream ended while calls were running");
+    plant.turns.add_permits(2);
+    let answer = waiting.event().await.expect("an answer");
+    assert_eq!(answer["id"], 9);
+    site.finish().await.expect("it stopped well");
+    assert_eq!(plant.written.lock().last(), Some(&crate::model::Value::F64(46.0)));
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_calls_without_a_session() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::new(&plant).await;
+    let arguments = json!({ "tag": "boiler/setpoint", "value": 45 });
+    let call = site.modern("tools/call", json!({ "name": "write_tag", "arguments": arguments }));
+    let stop = async {
+        plant.reached.acquire().await.unwrap().forget();
+        let mut listener = site.modern("subscriptions/listen", json!({ "notifications": {} })).await;
+        site.stop.cancel();
+        while listener.event().await.is_some() {}
+        plant.turns.add_permits(1);
+    };
+    let (mut answer, ()) = tokio::join!(call, stop);
+    assert_eq!(answer.status, 200);
+    let answer = answer.message().await;
+    assert_eq!(answer["result"]["structuredContent"]["outcome"], "confirmed", "{answer}");
+    site.finish().await.expect("it stopped well");
+}
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_ever() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::impatient(&plant).await;
+    let session = site.session().await;
+    let mut waiting = site.open("POST", &[("Mcp-Session-Id", &session)], &write(9, 45).to_string()).await;
+    plant.reached.acquire().await.unwrap().forget();
+    site.finish().await.expect("it stopped well");
+    let answer = waiting.event().await.expect("an answer");
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32603)), "{answer}");
+    assert!(plant.written.lock().is_empty());
+}
+
+#[tokio::test]
+async fn the_end_of_a_session_answers_what_still_waits() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let site = Site::new(&plant).await;
+    let session = site.session().await;
+    let id = ("Mcp-Session-Id", session.as_str());
+    let mut waiting = site.open("POST", &[id], &write(9, 45).to_string()).await;
+    assert_eq!(site.http("DELETE", &[id], "").await.status, 202);
+    let answer = waiting.event().await.expect("an answer");
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32603)), "{answer}");
 }

@@ -31,6 +31,8 @@ pub(in crate::mcp) struct Plant {
     pub(in crate::mcp) written: Arc<Mutex<Vec<Value>>>,
     /// Each write of the device takes one of these.
     pub(in crate::mcp) turns: Arc<Semaphore>,
+    /// Gets one for each command that reached the device's session.
+    pub(in crate::mcp) reached: Arc<Semaphore>,
     stop: CancellationToken,
 }
 
@@ -110,9 +112,11 @@ impl Plant {
         let setpoint = catalogue.tag("boiler/setpoint").unwrap().id;
         let routes = HashMap::from([(setpoint, route)]);
         control.install(Table { writes: WriteMode::Allow, timeout: Duration::from_secs(60), routes });
-        let (log, gate) = (Arc::clone(&written), Arc::clone(&turns));
+        let reached = Arc::new(Semaphore::new(0));
+        let (log, gate, arrived) = (Arc::clone(&written), Arc::clone(&turns), Arc::clone(&reached));
         tokio::spawn(async move {
             while let Some(mut command) = inbox.next().await {
+                arrived.add_permits(1);
                 gate.acquire().await.unwrap().forget();
                 if let Err(report) = command.grant(None) {
                     command.answer(report);
@@ -126,7 +130,7 @@ impl Plant {
             }
         });
         let mcp = Mcp::new(Arc::clone(&store), control, Duration::ZERO);
-        Self { store, mcp, link, sink, written, turns, stop }
+        Self { store, mcp, link, sink, written, turns, reached, stop }
     }
 
     pub(in crate::mcp) fn id(&self, path: &str) -> TagId {

@@ -211,6 +211,27 @@ async fn the_end_of_input_waits_for_the_calls_in_flight() {
 }
 
 #[tokio::test]
+async fn a_stop_waits_for_the_calls_in_flight() {
+    let plant = Plant::new(0);
+    plant.turns.forget_permits(1000);
+    let mut client = Pipes::open(&plant.mcp).await;
+    client
+        .send(json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {
+            "name": "write_tag", "arguments": { "tag": "boiler/setpoint", "value": 50 } } }))
+        .await;
+    plant.reached.acquire().await.unwrap().forget();
+    client.stop.cancel();
+    // The server sees the stop before the device goes on.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    plant.turns.add_permits(1);
+    let (messages, ended) = client.finish().await;
+    ended.expect("it ended well");
+    assert_eq!(by_id(&messages, 7)["result"]["structuredContent"]["outcome"], "confirmed");
+}
+
+#[tokio::test]
 async fn d09_a_cancelled_call_has_no_answer() {
     let plant = Plant::new(0);
     plant.turns.forget_permits(1000);

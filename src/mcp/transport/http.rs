@@ -3,7 +3,7 @@
 //! Checks what the SDK does not: Origin, batches, bodies that are no messages, sessions that are gone; and stamps
 //! every message as it comes in.
 
-use std::{io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -19,7 +19,7 @@ use axum::{
     serve::ListenerExt,
 };
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
-use tokio::{net::TcpListener, time::timeout};
+use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -28,12 +28,13 @@ use super::{
 };
 use crate::mcp::{Mcp, arrival::Arrival};
 
-/// Largest body that is read.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+/// Largest body that is read: far more than any of our tools takes, and little enough for many at once.
+const MOST_BYTES: usize = 256 * 1024;
 /// How long a client may take to send a body.
 const BODY: Duration = Duration::from_secs(30);
-/// How long open requests may run on after the stop.
+/// How long calls may run on after the stop, and how long those that are cut then have for their answers.
 const GRACE: Duration = Duration::from_secs(5);
+const LAST: Duration = Duration::from_millis(500);
 /// A comment on an open stream this often shows whether the client is still there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const BOUNDS: Bounds = Bounds { sessions: 1000, idle: Duration::from_secs(3600) };
@@ -66,6 +67,7 @@ pub struct Http {
     listener: TcpListener,
     address: SocketAddr,
     bounds: Bounds,
+    grace: Duration,
 }
 
 /// Listens on `address`, which must be a loopback address; port 0 takes a free one.
@@ -76,7 +78,7 @@ pub async fn bind(address: SocketAddr) -> Result<Http, HttpError> {
     let failed = |source| HttpError::Bind { address, source };
     let listener = TcpListener::bind(address).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
-    Ok(Http { listener, address, bounds: BOUNDS })
+    Ok(Http { listener, address, bounds: BOUNDS, grace: GRACE })
 }
 
 #[derive(Clone)]
@@ -85,6 +87,13 @@ struct Endpoint {
     sessions: Arc<Sessions>,
     service: StreamableHttpService<Mcp, Sessions>,
     stop: CancellationToken,
+    call: Call,
+}
+
+/// Lives for as long as a call runs, also where its client is gone: it goes with the request to the handler.
+#[derive(Clone)]
+struct Call {
+    _running: mpsc::Sender<Infallible>,
 }
 
 impl Http {
@@ -100,11 +109,21 @@ impl Http {
         self
     }
 
-    /// Serves until `stop` is cancelled; then streams end, and calls have a few seconds to do so.
+    #[cfg(test)]
+    pub(in crate::mcp) fn with_grace(mut self, grace: Duration) -> Self {
+        self.grace = grace;
+        self
+    }
+
+    /// Serves until `stop` is cancelled; then streams end, and calls have a few seconds to be answered.
     pub async fn serve(self, mcp: Mcp, stop: CancellationToken) -> Result<(), HttpError> {
-        let sessions = Arc::new(Sessions::new(mcp.clone(), self.bounds));
+        let sessions = Arc::new(Sessions::new(mcp.clone(), self.bounds, stop.clone()));
+        // Cancels handlers, so it comes after the calls were waited for.
+        let cut = CancellationToken::new();
+        let _cut = cut.clone().drop_guard();
+        let (running, mut calls) = mpsc::channel(1);
         let config = StreamableHttpServerConfig::default()
-            .with_cancellation_token(stop.clone())
+            .with_cancellation_token(cut.clone())
             .with_json_response(true)
             .with_sse_retry(None)
             .with_sse_keep_alive(Some(KEEP_ALIVE))
@@ -112,7 +131,13 @@ impl Http {
             .disable_allowed_hosts();
         let factory = mcp.clone();
         let service = StreamableHttpService::new(move || Ok(factory.clone()), Arc::clone(&sessions), config);
-        let endpoint = Endpoint { mcp, sessions: Arc::clone(&sessions), service, stop: stop.clone() };
+        let endpoint = Endpoint {
+            mcp,
+            sessions: Arc::clone(&sessions),
+            service,
+            stop: stop.clone(),
+            call: Call { _running: running },
+        };
         let router =
             Router::new().route("/mcp", any(handle)).route("/mcp/", any(handle)).with_state(endpoint);
         // With Nagle's algorithm every answer on a stream waits for an acknowledgement of the last one.
@@ -122,18 +147,28 @@ impl Http {
             }
         });
         let served = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned());
+        let drained = async move {
+            served.await.map_err(HttpError::Serve)?;
+            calls.recv().await;
+            Ok(())
+        };
+        let mut drained = pin!(drained);
         let too_long = async {
             stop.cancelled().await;
-            tokio::time::sleep(GRACE).await;
+            tokio::time::sleep(self.grace).await;
         };
         tokio::select! {
-            served = served.into_future() => served.map_err(HttpError::Serve),
-            () = sessions.sweep() => Ok(()),
-            () = too_long => {
-                tracing::warn!("connections were still open when HTTP stopped");
-                Ok(())
-            }
+            ended = &mut drained => return ended,
+            () = sessions.sweep() => {}
+            () = too_long => {}
         }
+        tracing::warn!("calls were still running when HTTP stopped");
+        sessions.end();
+        if let Ok(ended) = timeout(LAST, &mut drained).await {
+            return ended;
+        }
+        cut.cancel();
+        timeout(LAST, drained).await.unwrap_or(Ok(()))
     }
 }
 
@@ -150,7 +185,11 @@ impl Endpoint {
             check_content(request.headers())?;
             widen_accept(request.headers_mut());
             let body = std::mem::take(request.body_mut());
-            let body = read_body(request.headers(), body).await?;
+            let body = tokio::select! {
+                biased;
+                body = read_body(request.headers(), body) => body?,
+                () = self.stop.cancelled() => return Err(stopping()),
+            };
             if body.trim_ascii_start().first() == Some(&b'[') {
                 return Err(fault(StatusCode::BAD_REQUEST, &bad(&body)));
             }
@@ -165,6 +204,7 @@ impl Endpoint {
             transport: "http",
             session: None,
         });
+        request.extensions_mut().insert(self.call.clone());
         *request.body_mut() = body.clone().map_or_else(Body::empty, Body::from);
         let response = self.service.handle(request).await.map(Body::new);
         // What else could be wrong with the media type was checked: the SDK says this of a body that it cannot read.
@@ -270,7 +310,7 @@ fn widen_accept(headers: &mut HeaderMap) {
 async fn read_body(headers: &HeaderMap, body: Body) -> Result<Bytes, Response> {
     let announced =
         headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    let too_large = || close(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 4 MiB"));
+    let too_large = || close(plain(StatusCode::PAYLOAD_TOO_LARGE, "the body is larger than 256 KiB"));
     if announced.is_some_and(|length| length > MOST_BYTES) {
         return Err(too_large());
     }
@@ -296,6 +336,10 @@ fn fault(status: StatusCode, fault: &Fault) -> Response {
 
 fn plain(status: StatusCode, reason: &'static str) -> Response {
     (status, reason).into_response()
+}
+
+fn stopping() -> Response {
+    close(plain(StatusCode::SERVICE_UNAVAILABLE, "the server is stopping"))
 }
 
 fn close(mut response: Response) -> Response {

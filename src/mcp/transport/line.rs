@@ -4,7 +4,7 @@ use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Longest line that is read.
-pub(super) const MOST_BYTES: usize = 4 * 1024 * 1024;
+pub(super) const MOST_BYTES: usize = 1024 * 1024;
 /// Buffer that is kept between lines.
 const KEPT_BYTES: usize = 64 * 1024;
 const READ_BYTES: usize = 8 * 1024;

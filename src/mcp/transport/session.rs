@@ -5,7 +5,7 @@
 //! of memory, and one that opens it late is told of every tag that it subscribed to.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     pin::Pin,
     sync::{
         Arc,
@@ -21,8 +21,8 @@ use parking_lot::Mutex;
 use rmcp::{
     RoleServer,
     model::{
-        ClientJsonRpcMessage, ClientNotification, ErrorData, GetExtensions, RequestId, ServerJsonRpcMessage,
-        ServerNotification,
+        CancelledNotification, CancelledNotificationParam, ClientJsonRpcMessage, ClientNotification,
+        ErrorData, GetExtensions, RequestId, ServerJsonRpcMessage, ServerNotification,
     },
     transport::{
         Transport,
@@ -59,6 +59,8 @@ pub(super) enum SessionError {
     Unknown,
     #[error("the session ended")]
     Ended,
+    #[error("only requests have answers")]
+    NoRequest,
     #[error("there are as many sessions as are allowed")]
     Full,
     #[error("no random numbers for a session id: {0}")]
@@ -70,6 +72,8 @@ pub(super) enum SessionError {
 pub(super) struct Sessions {
     mcp: Mcp,
     bounds: Bounds,
+    /// Ends all streams, and no calls.
+    stop: CancellationToken,
     live: Mutex<HashMap<SessionId, Arc<Session>>>,
 }
 
@@ -97,19 +101,29 @@ impl Session {
         self.began.elapsed().saturating_sub(Duration::from_millis(self.seen.load(Ordering::Relaxed)))
     }
 
+    /// Ends it: nothing more is taken, what runs is cancelled, and whoever waits is told.
     fn end(&self) {
         self.ended.cancel();
-        self.pending.lock().clear();
+        for (id, answer) in std::mem::take(&mut *self.pending.lock()) {
+            refuse(answer, id, ended());
+        }
     }
+}
 
-    async fn hand_over(&self, message: ClientJsonRpcMessage) -> Result<(), SessionError> {
-        self.inbox.send(message).await.map_err(|_closed| SessionError::Ended)
+fn ended() -> ErrorData {
+    let message = "the session ended before there was an answer: read the tag before you repeat a write";
+    ErrorData::internal_error(message, None)
+}
+
+fn refuse(answer: oneshot::Sender<ServerJsonRpcMessage>, id: RequestId, error: ErrorData) {
+    if answer.send(ServerJsonRpcMessage::error(error, Some(id))).is_err() {
+        tracing::debug!("the client left before its request was refused");
     }
 }
 
 impl Sessions {
-    pub(super) fn new(mcp: Mcp, bounds: Bounds) -> Self {
-        Self { mcp, bounds, live: Mutex::default() }
+    pub(super) fn new(mcp: Mcp, bounds: Bounds, stop: CancellationToken) -> Self {
+        Self { mcp, bounds, stop, live: Mutex::default() }
     }
 
     pub(super) fn knows(&self, id: &str) -> bool {
@@ -163,9 +177,13 @@ impl Sessions {
     ) -> Result<impl Stream<Item = ServerSseMessage> + Send + Sync + 'static, SessionError> {
         let session = self.find(id)?;
         let open = session.ended.child_token();
-        std::mem::replace(&mut *session.stream.lock(), open.clone()).cancel();
-        // The client may have missed what happened while it had no stream, or lost what was on its way.
-        session.subscriber.mark_all();
+        {
+            // The stream before this one takes no marks once this lock is free again.
+            let mut stream = session.stream.lock();
+            std::mem::replace(&mut *stream, open.clone()).cancel();
+            // The client may have missed what happened while it had no stream, or lost what was on its way.
+            session.subscriber.mark_all();
+        }
         let subscriber = Arc::clone(&session.subscriber);
         let notifications =
             stream::unfold(VecDeque::new(), move |queue| next(Arc::clone(&subscriber), queue));
@@ -173,8 +191,16 @@ impl Sessions {
             .map(|notification| {
                 ServerSseMessage::from_message(ServerJsonRpcMessage::notification(notification))
             })
-            .take_until(open.cancelled_owned());
-        Ok(Watched { session, inner: Mutex::new(Box::pin(messages)) })
+            .take_until(open.clone().cancelled_owned())
+            .take_until(self.stop.clone().cancelled_owned());
+        Ok(Watched { session, open, inner: Mutex::new(Box::pin(messages)) })
+    }
+
+    /// Ends all sessions.
+    pub(super) fn end(&self) {
+        for (_, session) in self.live.lock().drain() {
+            session.end();
+        }
     }
 }
 
@@ -192,6 +218,7 @@ async fn next(
 /// A stream that keeps its session alive for as long as the client reads from it.
 struct Watched {
     session: Arc<Session>,
+    open: CancellationToken,
     /// Only ever reached through `&mut`; the lock makes it `Sync`, which the SDK asks for.
     inner: Mutex<Pin<Box<dyn Stream<Item = ServerSseMessage> + Send>>>,
 }
@@ -200,7 +227,12 @@ impl Stream for Watched {
     type Item = ServerSseMessage;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.session.touch();
+        let session = Arc::clone(&self.session);
+        session.touch();
+        let _held = session.stream.lock();
+        if self.open.is_cancelled() {
+            return Poll::Ready(None);
+        }
         self.inner.get_mut().as_mut().poll_next(context)
     }
 }
@@ -226,7 +258,7 @@ impl SessionManager for Sessions {
             return Err(SessionError::Full);
         }
         live.insert(Arc::clone(&id), Arc::clone(&session));
-        Ok((id, Pipe { session, messages }))
+        Ok((id, Pipe { session, messages, running: HashSet::new() }))
     }
 
     async fn initialize_session(
@@ -266,13 +298,16 @@ impl SessionManager for Sessions {
         mut message: ClientJsonRpcMessage,
     ) -> Result<(), SessionError> {
         let session = self.find(id)?;
+        // Room first: a client that leaves while it waits for that leaves nothing half done.
+        let permit = session.inbox.reserve().await.map_err(|_closed| SessionError::Ended)?;
         if let ClientJsonRpcMessage::Notification(notification) = &mut message
             && let ClientNotification::CancelledNotification(cancelled) = &notification.notification
             && let Some(request) = &cancelled.params.request_id
         {
             session.pending.lock().remove(request);
         }
-        session.hand_over(message).await
+        permit.send(message);
+        Ok(())
     }
 
     async fn create_standalone_stream(
@@ -300,26 +335,33 @@ impl Sessions {
         mut message: ClientJsonRpcMessage,
     ) -> Result<oneshot::Receiver<ServerJsonRpcMessage>, SessionError> {
         let session = self.find(id)?;
+        let ClientJsonRpcMessage::Request(request) = &mut message else {
+            return Err(SessionError::NoRequest);
+        };
         let (answer, receiver) = oneshot::channel();
-        if let ClientJsonRpcMessage::Request(request) = &mut message {
-            let mut pending = session.pending.lock();
-            if pending.contains_key(&request.id) {
-                let error = ErrorData::invalid_request("a request with this id has no answer yet", None);
-                let refused = answer.send(ServerJsonRpcMessage::error(error, Some(request.id.clone())));
-                debug_assert!(refused.is_ok(), "the receiver is here");
+        // Room first: a client that leaves while it waits for that leaves nothing half done.
+        let permit = session.inbox.reserve().await;
+        let mut pending = session.pending.lock();
+        let permit = match permit {
+            Ok(permit) if !session.ended.is_cancelled() => permit,
+            _ => {
+                refuse(answer, request.id.clone(), ended());
                 return Ok(receiver);
             }
-            pending.insert(request.id.clone(), answer);
-            drop(pending);
-            let extensions = request.request.extensions_mut();
-            extensions.insert(Arc::clone(&session.subscriber));
-            let arrival =
-                extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Arrival>()).cloned();
-            if let Some(arrival) = arrival {
-                extensions.insert(Arrival { session: Some(Arc::clone(id)), ..arrival });
-            }
+        };
+        if pending.contains_key(&request.id) {
+            let error = ErrorData::invalid_request("a request with this id has no answer yet", None);
+            refuse(answer, request.id.clone(), error);
+            return Ok(receiver);
         }
-        session.hand_over(message).await?;
+        pending.insert(request.id.clone(), answer);
+        let extensions = request.request.extensions_mut();
+        extensions.insert(Arc::clone(&session.subscriber));
+        let arrival = extensions.get::<Parts>().and_then(|parts| parts.extensions.get::<Arrival>()).cloned();
+        if let Some(arrival) = arrival {
+            extensions.insert(Arrival { session: Some(Arc::clone(id)), ..arrival });
+        }
+        permit.send(message);
         Ok(receiver)
     }
 }
@@ -329,6 +371,8 @@ impl Sessions {
 pub(super) struct Pipe {
     session: Arc<Session>,
     messages: mpsc::Receiver<ClientJsonRpcMessage>,
+    /// Requests that the SDK got, and neither answered nor saw cancelled.
+    running: HashSet<RequestId>,
 }
 
 impl Transport<RoleServer> for Pipe {
@@ -343,6 +387,9 @@ impl Transport<RoleServer> for Pipe {
             ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
             _ => None,
         };
+        if let Some(id) = id {
+            self.running.remove(id);
+        }
         let awaited = id.and_then(|id| self.session.pending.lock().remove(id));
         match awaited.map(|answer| answer.send(item).is_ok()) {
             Some(true) => {}
@@ -353,15 +400,39 @@ impl Transport<RoleServer> for Pipe {
     }
 
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        tokio::select! {
-            message = self.messages.recv() => message,
-            () = self.session.ended.cancelled() => None,
+        let message = tokio::select! {
+            biased;
+            () = self.session.ended.cancelled() => return self.take_back(),
+            message = self.messages.recv() => message?,
+        };
+        match &message {
+            ClientJsonRpcMessage::Request(request) => drop(self.running.insert(request.id.clone())),
+            ClientJsonRpcMessage::Notification(notification) => {
+                if let ClientNotification::CancelledNotification(cancelled) = &notification.notification
+                    && let Some(id) = &cancelled.params.request_id
+                {
+                    self.running.remove(id);
+                }
+            }
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => {}
         }
+        Some(message)
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         self.session.end();
         Ok(())
+    }
+}
+
+impl Pipe {
+    /// Cancels what still runs, one after the other: at the end of its input alone the SDK lets calls run on.
+    fn take_back(&mut self) -> Option<ClientJsonRpcMessage> {
+        let id = self.running.iter().next().cloned()?;
+        self.running.remove(&id);
+        let cancelled = CancelledNotificationParam::new(Some(id), Some("the session ended".to_owned()));
+        let cancelled = CancelledNotification::new(cancelled);
+        Some(ClientJsonRpcMessage::notification(ClientNotification::CancelledNotification(cancelled)))
     }
 }
 
@@ -379,18 +450,85 @@ fn shown(id: &str) -> &str {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#[expect(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
+    use futures_util::FutureExt;
+    use rmcp::service::serve_server_with_ct;
     use tokio::time::{advance, sleep};
 
     use super::*;
-    use crate::mcp::tests::plant::Plant;
+    use crate::{control::WriteRequest, mcp::tests::plant::Plant, model::Value};
+
+    const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"probe","version":"1"}}}"#;
+
+    fn bounds() -> Bounds {
+        Bounds { sessions: 10, idle: Duration::from_secs(600) }
+    }
+
+    fn message(text: &str) -> ClientJsonRpcMessage {
+        serde_json::from_str(text).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_a_session_takes_back_what_still_waits() {
+        let plant = Plant::new(0);
+        plant.turns.forget_permits(1000);
+        let sessions = Sessions::new(plant.mcp.clone(), bounds(), CancellationToken::new());
+        let (id, pipe) = sessions.create_session().await.unwrap();
+        let service = serve_server_with_ct(plant.mcp.clone(), pipe, CancellationToken::new());
+        tokio::spawn(async move { service.await.unwrap().waiting().await });
+        sessions.initialize_session(&id, message(INITIALIZE)).await.unwrap();
+        let mut write = message(
+            r#"{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"write_tag","arguments":{"tag":"boiler/setpoint","value":45}}}"#,
+        );
+        let (handler, mut handlers) = mpsc::channel::<()>(1);
+        if let ClientJsonRpcMessage::Request(request) = &mut write {
+            request.request.extensions_mut().insert(handler);
+        }
+        let mut answers = Box::pin(sessions.create_stream(&id, write).await.unwrap());
+        plant.reached.acquire().await.unwrap().forget();
+        let before = Instant::now();
+        sessions.close_session(&id).await.unwrap();
+        let answer = answers.next().await.unwrap().message.unwrap();
+        let ServerJsonRpcMessage::Error(answer) = &*answer else { panic!("{answer:?}") };
+        assert_eq!(answer.id, Some(RequestId::Number(9)));
+        assert!(answer.error.message.contains("the session ended"), "{answer:?}");
+        assert_eq!(handlers.recv().await, None);
+        assert_eq!(before.elapsed(), Duration::ZERO, "the handler ended at once");
+        plant.turns.add_permits(2);
+        let control = plant.mcp.control();
+        let next = WriteRequest {
+            tag: "boiler/setpoint".to_owned(),
+            value: "50".to_owned(),
+            expect: None,
+            dry_run: false,
+            reason: None,
+            caller: "test".to_owned(),
+            stamp: control.stamp(),
+            cancel: CancellationToken::new(),
+        };
+        control.write(next).await;
+        assert_eq!(*plant.written.lock(), [Value::F64(50.0)]);
+    }
+
+    #[tokio::test]
+    async fn a_client_that_leaves_a_full_queue_leaves_nothing_behind() {
+        let plant = Plant::new(0);
+        let sessions = Sessions::new(plant.mcp.clone(), bounds(), CancellationToken::new());
+        let (id, _pipe) = sessions.create_session().await.unwrap();
+        let ping = |number: usize| message(&format!(r#"{{"jsonrpc":"2.0","id":{number},"method":"ping"}}"#));
+        for number in 0..QUEUED {
+            drop(sessions.create_stream(&id, ping(number)).await.unwrap());
+        }
+        assert!(sessions.create_stream(&id, ping(QUEUED)).now_or_never().is_none(), "it is full");
+        assert_eq!(sessions.find(&id).unwrap().pending.lock().len(), QUEUED);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn the_session_unused_for_longest_makes_room() {
         let plant = Plant::new(0);
         let bounds = Bounds { sessions: 2, idle: Duration::from_secs(3600) };
-        let sessions = Sessions::new(plant.mcp.clone(), bounds);
+        let sessions = Sessions::new(plant.mcp.clone(), bounds, CancellationToken::new());
         let (first, _a) = sessions.create_session().await.unwrap();
         advance(Duration::from_secs(60)).await;
         let (second, _b) = sessions.create_session().await.unwrap();
@@ -405,7 +543,7 @@ mod tests {
     async fn unused_sessions_end_and_those_with_a_reader_do_not() {
         let plant = Plant::new(0);
         let bounds = Bounds { sessions: 10, idle: Duration::from_secs(600) };
-        let sessions = Arc::new(Sessions::new(plant.mcp.clone(), bounds));
+        let sessions = Arc::new(Sessions::new(plant.mcp.clone(), bounds, CancellationToken::new()));
         let sweeping = Arc::clone(&sessions);
         tokio::spawn(async move { sweeping.sweep().await });
         let (unused, _a) = sessions.create_session().await.unwrap();

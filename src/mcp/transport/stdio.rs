@@ -3,7 +3,7 @@
 //! Our own transport under the SDK, since the SDK ends the whole session on a notification before `initialize`,
 //! answers some garbage with silence and gives up on answers five seconds after the end of input.
 
-use std::{collections::HashSet, convert::Infallible, io, sync::Arc, time::Duration};
+use std::{collections::HashMap, convert::Infallible, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -20,7 +20,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, AsyncWriteExt},
     sync::{Notify, mpsc},
     task::JoinHandle,
-    time::timeout,
+    time::{Instant, timeout, timeout_at},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -35,10 +35,12 @@ use crate::mcp::{Mcp, arrival::Arrival, subscriber::Subscriber};
 const QUEUED: usize = 64;
 /// Bytes that are gathered for one write.
 const GATHERED_BYTES: usize = 64 * 1024;
-/// Unanswered requests at which no more input is read.
+/// Requests that are not done with at which no more input is read: neither answered, nor cancelled and ended.
 const IN_FLIGHT: usize = 1024;
-/// How long calls may run on after the end of input, and how long the writer may take after the last answer.
+/// How long calls may run on after the end of input and after a stop, and how long the writer may take after the last
+/// answer.
 const DRAIN: Duration = Duration::from_secs(30);
+const GRACE: Duration = Duration::from_secs(5);
 const FLUSH: Duration = Duration::from_secs(5);
 
 /// Why serving stdio ended badly.
@@ -62,6 +64,7 @@ pub async fn serve_stdio(
     let link = Arc::new(Link::new(mcp.subscriber()));
     let (answers, queue) = mpsc::channel(QUEUED);
     let writing = tokio::spawn(write(writer, queue, Arc::clone(&link)));
+    let cut = CancellationToken::new();
     let transport = Stdio {
         mcp: mcp.clone(),
         lines: Lines::new(reader),
@@ -70,8 +73,12 @@ pub async fn serve_stdio(
         opened: false,
         is_session: false,
         link: Arc::clone(&link),
+        gives_way: false,
+        drained: None,
+        stop,
+        cut: cut.clone(),
     };
-    let service = serve_server_with_ct(mcp, transport, stop.child_token()).await;
+    let service = serve_server_with_ct(mcp, transport, cut).await;
     let started = match service {
         Ok(running) => {
             if let Err(error) = running.waiting().await {
@@ -109,9 +116,9 @@ async fn finish(mut writing: JoinHandle<io::Result<()>>, link: &Link) -> Result<
 #[derive(Debug)]
 struct Link {
     subscriber: Arc<Subscriber>,
-    /// Requests without an answer yet.
-    flight: Mutex<HashSet<RequestId>>,
-    /// An answer left, or a request was cancelled.
+    /// Requests that are not done with.
+    flight: Mutex<HashMap<RequestId, Phase>>,
+    /// One of them is.
     landed: Notify,
     /// A legacy session is open: notifications may be sent outside of `subscriptions/listen`.
     legacy: CancellationToken,
@@ -120,6 +127,36 @@ struct Link {
     /// The writer failed.
     broken: CancellationToken,
     read_error: Mutex<Option<io::Error>>,
+}
+
+/// How far a request has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// Its handler runs.
+    Running,
+    /// Its handler runs, and the SDK drops what it answers.
+    Cancelled,
+    /// Its handler is gone; the SDK did not pass on its answer yet.
+    Handled,
+    /// Its answer waits for the writer.
+    Sent,
+}
+
+/// Goes with a request to its handler, and is dropped when that ends, in whatever way.
+#[derive(Debug)]
+struct Running {
+    id: RequestId,
+    link: Arc<Link>,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.link.turn(&self.id, |phase| match phase {
+            Phase::Running | Phase::Handled => Some(Phase::Handled),
+            Phase::Cancelled => None,
+            Phase::Sent => Some(Phase::Sent),
+        });
+    }
 }
 
 impl Link {
@@ -135,12 +172,29 @@ impl Link {
         }
     }
 
-    fn land(&self, id: &RequestId) {
-        self.flight.lock().remove(id);
-        self.landed.notify_one();
+    /// Moves a request to its next phase; it is done with where there is none.
+    fn turn(&self, id: &RequestId, next: impl FnOnce(Phase) -> Option<Phase>) {
+        let mut flight = self.flight.lock();
+        let Some(phase) = flight.get_mut(id) else { return };
+        if let Some(next) = next(*phase) {
+            *phase = next;
+        } else {
+            flight.remove(id);
+            drop(flight);
+            self.landed.notify_one();
+        }
     }
 
-    /// Waits until fewer than `most` requests are without an answer, or nobody takes answers any more.
+    /// The SDK answers nothing to what was cancelled, but the handler may run on for a while.
+    fn cancel(&self, id: &RequestId) {
+        self.turn(id, |phase| match phase {
+            Phase::Running | Phase::Cancelled => Some(Phase::Cancelled),
+            Phase::Handled => None,
+            Phase::Sent => Some(Phase::Sent),
+        });
+    }
+
+    /// Waits until fewer than `most` requests are not done with, or nobody takes answers any more.
     async fn below(&self, most: usize) {
         while self.flight.lock().len() >= most {
             tokio::select! {
@@ -162,6 +216,13 @@ struct Stdio<R> {
     /// An `initialize` came.
     is_session: bool,
     link: Arc<Link>,
+    /// A call was cancelled: the SDK drops its answer unseen, and such answers would pile up where there is always input.
+    gives_way: bool,
+    /// Until when calls may run, once the input has ended.
+    drained: Option<Instant>,
+    stop: CancellationToken,
+    /// Cancels handlers, so it comes after the calls were waited for.
+    cut: CancellationToken,
 }
 
 impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
@@ -176,6 +237,9 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
             ServerJsonRpcMessage::Error(error) => error.id.clone(),
             _ => None,
         };
+        if let Some(id) = &id {
+            self.link.turn(id, |_| Some(Phase::Sent));
+        }
         let (answers, link) = (self.answers.clone(), Arc::clone(&self.link));
         let encoded = encode(&item);
         async move {
@@ -186,7 +250,7 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
                 tracing::debug!("an answer came after the writer had failed");
             }
             if let Some(id) = id {
-                link.land(&id);
+                link.turn(&id, |_| None);
             }
             Ok(())
         }
@@ -194,11 +258,18 @@ impl<R: AsyncRead + Send + Unpin + 'static> Transport<RoleServer> for Stdio<R> {
 
     /// Cancel-safe, as the SDK drops this future whenever something else happens.
     async fn receive(&mut self) -> Option<ClientJsonRpcMessage> {
-        let broken = self.link.broken.clone();
-        tokio::select! {
-            message = self.next() => message,
-            () = broken.cancelled() => None,
+        if self.gives_way {
+            // The SDK drops this future where there is an answer, so that all of them go first.
+            tokio::task::yield_now().await;
+            self.gives_way = false;
         }
+        let (broken, stop) = (self.link.broken.clone(), self.stop.clone());
+        tokio::select! {
+            message = self.next(), if !stop.is_cancelled() => return message,
+            () = broken.cancelled() => return None,
+            () = stop.cancelled() => {}
+        }
+        self.drain(GRACE).await
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
@@ -219,10 +290,10 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
             self.link.below(IN_FLIGHT).await;
             let line = match self.lines.next().await {
                 Ok(Some(line)) => line,
-                Ok(None) => return self.drain().await,
+                Ok(None) => return self.drain(DRAIN).await,
                 Err(error) => {
                     *self.link.read_error.lock() = Some(error);
-                    return self.drain().await;
+                    return self.drain(DRAIN).await;
                 }
             };
             let stamp = self.mcp.control().stamp();
@@ -230,7 +301,7 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
                 Line::Whole(line) => message::parse(line),
                 Line::TooLong => {
                     tracing::warn!(most_bytes = MOST_BYTES, "a line from the client is too long");
-                    Incoming::Bad(Fault::invalid("the line is longer than 4 MiB"))
+                    Incoming::Bad(Fault::invalid("the line is longer than 1 MiB"))
                 }
             };
             match incoming {
@@ -257,28 +328,34 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
                     self.answer(&Fault { code: ErrorCode::METHOD_NOT_FOUND, message, id });
                     return None;
                 }
-                if !self.link.flight.lock().insert(request.id.clone()) {
+                let mut flight = self.link.flight.lock();
+                if flight.contains_key(&request.id) {
+                    drop(flight);
                     let id = Some(request.id.clone());
                     let message = "a request with this id has no answer yet";
                     self.answer(&Fault { code: ErrorCode::INVALID_REQUEST, message, id });
                     return None;
                 }
+                flight.insert(request.id.clone(), Phase::Running);
+                drop(flight);
                 self.opened |= opens(&request.request);
                 self.is_session |= matches!(request.request, ClientRequest::InitializeRequest(_));
                 if matches!(request.request, ClientRequest::SubscribeRequest(_)) {
                     self.link.legacy.cancel();
                 }
+                let running = Running { id: request.id.clone(), link: Arc::clone(&self.link) };
                 let extensions = request.request.extensions_mut();
                 extensions.insert(arrival);
                 extensions.insert(Arc::clone(&self.link.subscriber));
+                extensions.insert(Arc::new(running));
             }
             ClientJsonRpcMessage::Notification(_) if !self.opened => return None,
             ClientJsonRpcMessage::Notification(notification) => match &notification.notification {
                 ClientNotification::InitializedNotification(_) => self.link.legacy.cancel(),
                 ClientNotification::CancelledNotification(cancelled) => {
-                    // The SDK answers nothing to what was cancelled.
                     if let Some(id) = &cancelled.params.request_id {
-                        self.link.land(id);
+                        self.link.cancel(id);
+                        self.gives_way = true;
                     }
                 }
                 _ => {}
@@ -295,10 +372,15 @@ impl<R: AsyncRead + Send + Unpin> Stdio<R> {
     }
 
     /// The end of input: streams end, calls run to their end, and their answers are queued.
-    async fn drain(&mut self) -> Option<ClientJsonRpcMessage> {
+    async fn drain(&mut self, most: Duration) -> Option<ClientJsonRpcMessage> {
         self.link.ended.cancel();
-        if timeout(DRAIN, self.link.below(1)).await.is_err() {
+        // The SDK asks again whenever anything else happens, which gives nobody more time.
+        let latest = Instant::now() + most;
+        let drained = self.drained.map_or(latest, |drained| drained.min(latest));
+        self.drained = Some(drained);
+        if timeout_at(drained, self.link.below(1)).await.is_err() {
             tracing::warn!("calls of the client still run, long after its input ended");
+            self.cut.cancel();
         }
         None
     }
@@ -370,4 +452,88 @@ async fn write(
         }
     }
     writer.shutdown().await
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+mod tests {
+    use futures_util::FutureExt;
+    use std::fmt::Write;
+
+    use super::*;
+    use crate::mcp::tests::plant::Plant;
+
+    const PING: &str = r#"{"jsonrpc":"2.0","id":0,"method":"ping"}"#;
+
+    const PATIENCE: Duration = Duration::from_millis(1);
+
+    fn transport(plant: &Plant, input: String) -> Stdio<io::Cursor<String>> {
+        Stdio {
+            mcp: plant.mcp.clone(),
+            lines: Lines::new(io::Cursor::new(input)),
+            answers: mpsc::channel(QUEUED).0,
+            fault: None,
+            opened: true,
+            is_session: false,
+            link: Arc::new(Link::new(plant.mcp.subscriber())),
+            gives_way: false,
+            drained: None,
+            stop: CancellationToken::new(),
+            cut: CancellationToken::new(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn cancelled_calls_count_for_as_long_as_they_run() {
+        let plant = Plant::new(0);
+        let mut input = format!("{PING}\n");
+        for id in 1..=2 * IN_FLIGHT {
+            let cancel = r#""method":"notifications/cancelled","params":{"requestId":"#;
+            writeln!(input, r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list"}}"#).unwrap();
+            writeln!(input, r#"{{"jsonrpc":"2.0",{cancel}{id}}}}}"#).unwrap();
+        }
+        let mut transport = transport(&plant, input);
+        // As handlers hold what came with their requests.
+        let mut running = std::collections::VecDeque::new();
+        while let Ok(message) = timeout(PATIENCE, transport.receive()).await {
+            running.push_back(message.unwrap());
+        }
+        let requests = |message: &&ClientJsonRpcMessage| matches!(message, ClientJsonRpcMessage::Request(_));
+        assert_eq!(running.iter().filter(requests).count(), IN_FLIGHT, "no more is read");
+        // The first is the ping, which nobody cancelled and nobody answered.
+        drop(running.remove(1));
+        assert!(timeout(PATIENCE, transport.receive()).await.is_ok(), "one ended: the next is read");
+        drop(running);
+        let mut read = 0;
+        while timeout(PATIENCE, transport.receive()).await.is_ok_and(|message| message.is_some()) {
+            read += 1;
+        }
+        assert!(read > IN_FLIGHT, "to the end of the input: {read}");
+        transport.link.turn(&RequestId::Number(0), |_| None);
+        assert!(transport.receive().await.is_none());
+        assert!(transport.link.flight.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn answers_go_before_input_after_a_cancellation() {
+        let plant = Plant::new(0);
+        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":0}}"#;
+        let mut transport = transport(&plant, format!("{PING}\n{cancel}\n{PING}\n"));
+        let _running = transport.receive().now_or_never().unwrap();
+        assert!(transport.receive().now_or_never().is_some(), "the cancellation");
+        for _ in 0..3 {
+            assert!(transport.receive().now_or_never().is_none(), "others have their turn");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_input_waits_for_a_while_however_often_it_is_asked() {
+        let plant = Plant::new(0);
+        let mut transport = transport(&plant, format!("{PING}\n"));
+        let _unanswered = transport.receive().await.unwrap();
+        let began = Instant::now();
+        let asked_again = Duration::from_secs(7);
+        while let Err(_elapsed) = timeout(asked_again, transport.receive()).await {}
+        assert!(began.elapsed() < DRAIN + asked_again, "{:?}", began.elapsed());
+    }
 }
