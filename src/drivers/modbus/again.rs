@@ -129,12 +129,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         Ok(())
     }
 
-    /// The session is about to end: each write that waits is answered with one last look.
-    pub(super) async fn last_looks(&mut self) -> Result<(), End> {
-        while let Some(Look { entry, waiting: Some(waiting), .. }) = self.again.take_waiting() {
-            self.look_for(entry, waiting, true).await?;
+    /// The session ends: each write that waits is answered, after one last look where that is possible. All looks
+    /// together take no longer than one time-out.
+    pub(super) async fn last_looks(&mut self, mut end: End) -> End {
+        let until = Instant::now() + self.timeout;
+        while let Some(Look { entry, waiting: Some(mut waiting), .. }) = self.again.take_waiting() {
+            match &end {
+                End::Lost(problem) => self.give_up(entry, waiting, problem),
+                End::Stopped => {
+                    waiting.command.deadline = waiting.command.deadline.min(until);
+                    if let Err(lost) = self.look_for(entry, waiting, true).await {
+                        end = lost;
+                    }
+                }
+            }
         }
-        Ok(())
+        end
     }
 }
 

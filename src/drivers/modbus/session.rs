@@ -88,10 +88,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         let mut writes = 0;
         loop {
             let step = self.step(inbox, &mut writes).await;
-            match step {
-                Ok(()) => {}
-                Err(End::Stopped) => return self.last_looks().await.err().unwrap_or(End::Stopped),
-                Err(lost) => return lost,
+            if let Err(end) = step {
+                return self.last_looks(end).await;
             }
         }
     }

@@ -242,6 +242,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         looked.map(drop)
     }
 
+    /// Answers a write that waits for its device, where the connection is lost.
+    pub(super) fn give_up(&mut self, at: usize, waiting: Waiting, problem: &str) {
+        let Waiting { command, previous, .. } = waiting;
+        let report = Report { previous, ..verdict(&Said::Later, Err(problem), "") };
+        self.close(at, command, report);
+    }
+
     /// The last word on a command.
     fn close(&mut self, at: usize, command: Command, report: Report) {
         if report.value.is_none() && matches!(report.outcome, Outcome::Written | Outcome::Unknown) {

@@ -317,6 +317,25 @@ async fn a_device_that_asks_for_time_is_looked_at_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_device_that_asks_for_time_and_goes_away_leaves_the_write_unknown() {
+    let (rig, mut peer) = start(&plant());
+    let poll = peer.asked().await.unwrap();
+    let report = rig.write(1, Value::U64(1));
+    peer.answer(&poll, &read_zeros(&poll)).await;
+    let write = peer.asked().await.unwrap();
+    peer.answer(&write, &write.exception(5)).await;
+    let look = peer.asked().await.unwrap();
+    peer.answer(&look, &read_zeros(&look)).await;
+    peer.asked().await.unwrap();
+    drop(peer);
+    let report = report.await.unwrap();
+    assert_eq!((report.outcome, report.code), (Outcome::Unknown, Some(5)));
+    let text = "the device took the write, asked for time (exception 0x05); reading back failed: closed by the device";
+    assert_eq!(report.message, text);
+    rig.lost().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn writes_go_ahead_of_polls_but_do_not_starve_them() {
     let tags =
         (0..40).map(|at| polled(100 + at, Table::Input, u16::try_from(at * 50).unwrap(), Kind::Uint16));
