@@ -11,7 +11,10 @@ mod tests;
 
 use std::{
     fmt,
-    sync::{Arc, atomic::AtomicU64},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 pub use command::{Command, Inbox, Permit, Queue, queue};
@@ -89,6 +92,22 @@ pub struct Counters {
     pub dropped: AtomicU64,
     /// Scans that were skipped because the one before them was not over.
     pub overruns: AtomicU64,
+}
+
+impl Counters {
+    /// Every count with its name.
+    #[must_use]
+    pub fn all(&self) -> [(&'static str, u64); 6] {
+        [
+            ("sessions", &self.sessions),
+            ("requests", &self.requests),
+            ("timeouts", &self.timeouts),
+            ("exceptions", &self.exceptions),
+            ("dropped", &self.dropped),
+            ("overruns", &self.overruns),
+        ]
+        .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
+    }
 }
 
 impl Sink {

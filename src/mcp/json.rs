@@ -1,6 +1,6 @@
 //! Values and readings as JSON.
 
-use std::time::SystemTime;
+use std::{collections::BTreeMap, time::SystemTime};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -73,6 +73,7 @@ pub(super) struct DeviceRow<'a> {
     /// When the link or the device last changed its state.
     since: String,
     tags: Counts,
+    connection_counts: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -143,6 +144,7 @@ impl<'a> DeviceRow<'a> {
             detail: reading.detail.as_deref().map(str::to_owned),
             since: time(reading.since),
             tags: Counts { good: counts.good, uncertain: counts.uncertain, bad: counts.bad },
+            connection_counts: entry.counters.all().into(),
         }
     }
 }

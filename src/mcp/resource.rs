@@ -110,7 +110,7 @@ pub(super) fn read(store: &Store, uri: &str) -> Result<ReadResourceResult, Error
 /// That there is no such resource, and which is the nearest.
 pub(super) fn not_found(catalogue: &Catalogue, uri: &str) -> ErrorData {
     let nearest = match uri::parse(uri) {
-        Some(Target::Tag(path)) => nearest_tag(catalogue, &path).map(uri::tag),
+        Some(Target::Tag(path)) => catalogue.nearest(&path).map(uri::tag),
         Some(Target::Device(name)) => nearest_device(catalogue, &name).map(uri::device),
         None => None,
     };
@@ -125,15 +125,10 @@ pub(super) fn not_found(catalogue: &Catalogue, uri: &str) -> ErrorData {
 
 /// That there is no such tag, and which is the nearest.
 pub(super) fn unknown_tag(catalogue: &Catalogue, path: &str) -> String {
-    match nearest_tag(catalogue, path) {
+    match catalogue.nearest(path) {
         Some(nearest) => format!("no such tag; the nearest is {nearest}"),
         None => "no such tag; list_tags shows which there are".to_owned(),
     }
-}
-
-/// The tag whose path is most like `path`; none for what is far too long, as comparing takes its time.
-fn nearest_tag<'a>(catalogue: &'a Catalogue, path: &str) -> Option<&'a str> {
-    if path.len() > COMPARED_BYTES { None } else { catalogue.nearest(path) }
 }
 
 /// The device whose name is most like `name`, if one is like it at all.

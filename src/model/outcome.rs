@@ -56,6 +56,8 @@ pub struct Report {
     pub value: Option<Value>,
     /// The value before the write, where it is known.
     pub previous: Option<Value>,
+    /// Whether the device itself said that it took the write.
+    pub acknowledged: bool,
     /// The device's own code of a refusal.
     pub code: Option<u8>,
     /// One sentence for a person.
@@ -107,6 +109,14 @@ impl Report {
     /// A report of which only the outcome and its reason are known.
     #[must_use]
     pub fn new(outcome: Outcome, message: impl Into<String>) -> Self {
-        Self { outcome, requested: None, value: None, previous: None, code: None, message: message.into() }
+        Self {
+            outcome,
+            requested: None,
+            value: None,
+            previous: None,
+            acknowledged: false,
+            code: None,
+            message: message.into(),
+        }
     }
 }

@@ -309,6 +309,7 @@ fn verdict(said: &Said, held: Result<&Held, &str>, late: &str) -> Report {
         Said::Failed(exception) => (Outcome::Unknown, Outcome::Unknown, Some(*exception)),
         Said::Else(_) => (Outcome::Differs, Outcome::Unknown, None),
     };
+    let acknowledged = matches!(said, Said::Yes | Said::Later);
     let said = match said {
         Said::Yes => "the device acknowledged the write".to_owned(),
         Said::Later => format!("the device took the write, asked for time (exception 0x05){late}"),
@@ -328,7 +329,7 @@ fn verdict(said: &Said, held: Result<&Held, &str>, late: &str) -> Report {
         Err(problem) => (unread, None, format!("reading back failed: {problem}")),
     };
     let code = code.map(u8::from);
-    Report { value, code, ..Report::new(outcome, format!("{said}; {held}")) }
+    Report { value, acknowledged, code, ..Report::new(outcome, format!("{said}; {held}")) }
 }
 
 fn rejected(refusal: &Refusal) -> Report {

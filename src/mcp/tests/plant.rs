@@ -125,6 +125,7 @@ impl Plant {
                 let value = command.value.clone();
                 log.lock().push(value.clone());
                 let mut report = Report::new(Outcome::Confirmed, "read back equal");
+                report.acknowledged = true;
                 report.value = Some(value);
                 command.answer(report);
             }

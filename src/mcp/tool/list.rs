@@ -72,9 +72,16 @@ pub(super) fn devices_tool() -> Tool {
                             "good": count("good"), "uncertain": count("uncertain"), "bad": count("bad")
                         },
                         "required": ["good", "uncertain", "bad"]
+                    },
+                    "connection_counts": {
+                        "type": "object",
+                        "description": "What the connection, shared with other devices perhaps, did since the program \
+                                        started: sessions, requests, timeouts, exceptions, dropped (late or foreign \
+                                        answers), overruns (scans skipped because the last one was not over).",
+                        "additionalProperties": count("of these")
                     }
                 },
-                "required": ["device", "link", "state", "tags"]
+                "required": ["device", "link", "state", "tags", "connection_counts"]
             } },
             "next_cursor": schema::text("There are more devices: call again with this cursor."),
             "error": schema::text("What is wrong with the call.")

@@ -83,7 +83,7 @@ pub(super) fn tool() -> Tool {
             "value": { "description": "The value that the device now holds, where it is known." },
             "previous": { "description": "The value before, where it is known." },
             "unit": schema::text("Engineering unit of the values."),
-            "acknowledged_by": schema::text("Who acknowledged the write: device, broker or bus."),
+            "acknowledged_by": schema::text("Who said that the write was taken: device."),
             "rule": schema::text("The rule that rejected it; arguments where the call itself is wrong."),
             "code": { "type": "integer", "description": "The device's own code of a refusal." },
             "message": schema::text("What happened, in one sentence.")
@@ -135,7 +135,7 @@ pub(super) async fn call(mcp: &Mcp, catalogue: &Catalogue, wanted: Wanted, call:
 }
 
 fn answer(tag: &str, kind: Kind, unit: Option<&str>, report: &Report) -> Answer {
-    let Report { outcome, requested, value, previous, code, message } = report;
+    let Report { outcome, requested, value, previous, acknowledged, code, message } = report;
     let json = |value: &Option<Value>| value.as_ref().map(|value| json::value(value, kind));
     let row = Row {
         tag: Some(tag),
@@ -144,8 +144,7 @@ fn answer(tag: &str, kind: Kind, unit: Option<&str>, report: &Report) -> Answer 
         value: json(value),
         previous: json(previous),
         unit,
-        acknowledged_by: matches!(outcome, Outcome::Confirmed | Outcome::Differs | Outcome::Written)
-            .then_some("device"),
+        acknowledged_by: acknowledged.then_some("device"),
         rule: match outcome {
             Outcome::Rejected(rule) => Some(rule.name()),
             _ => None,
@@ -192,6 +191,7 @@ mod tests {
         report.requested = Some(Value::F64(21.37));
         report.value = Some(Value::F64(21.4));
         report.previous = Some(Value::F64(20.0));
+        report.acknowledged = true;
         let confirmed = answer("boiler/setpoint", Kind::Uint16, Some("°C"), &report);
         assert!(!confirmed.failed);
         assert_eq!(
