@@ -9,7 +9,10 @@ use std::{
     time::Duration,
 };
 
-use tokio::{task::JoinHandle, time::timeout};
+use tokio::{
+    task::JoinHandle,
+    time::{Instant, timeout, timeout_at},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -22,7 +25,7 @@ use crate::{
     store::{self, Catalogue, DeviceLayout, Layout, Store, TagLayout},
 };
 
-/// How long a link may take to close before its task is ended by force.
+/// How long all links together may take to close before their tasks are ended by force.
 const CLOSE: Duration = Duration::from_secs(5);
 
 /// A running plant: the store, the control, and a supervised link for every connection.
@@ -232,7 +235,7 @@ fn table(
             routes.insert(entry.id, Route { setpoint, queue: Queue::clone(queue), latest });
         }
     }
-    Table { writes: site.writes, timeout: site.write_timeout, routes }
+    Table { generation: catalogue.generation, writes: site.writes, timeout: site.write_timeout, routes }
 }
 
 fn open(
@@ -267,8 +270,9 @@ async fn close(links: Vec<(String, Link)>) {
     for (_, link) in &links {
         link.stop.cancel();
     }
+    let until = Instant::now() + CLOSE;
     for (name, mut link) in links {
-        if timeout(CLOSE, &mut link.task).await.is_err() {
+        if timeout_at(until, &mut link.task).await.is_err() {
             warn!(connection = name, "did not close in time and was ended");
             link.task.abort();
             drop(link.task.await);

@@ -7,9 +7,8 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use simulators::boiler::House;
-use tracing::warn;
 
 use super::{DemoArgs, serve};
 use crate::{
@@ -34,16 +33,13 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// HTTP where it was asked for, else where the demo usually is. Beside stdio a second demo goes without it.
+/// HTTP where it was asked for; else where the demo usually is, unless an assistant started this one for its stdio.
 async fn listen(args: &DemoArgs, site: &Site) -> anyhow::Result<Option<Http>> {
-    let Some(address) = args.http.or(site.server.http) else { return Ok(None) };
+    let usual = site.server.http.filter(|_| !args.stdio);
+    let Some(address) = args.http.or(usual) else { return Ok(None) };
     match mcp::bind(address).await {
         Ok(http) => Ok(Some(http)),
-        Err(error) if args.stdio && args.http.is_none() => {
-            warn!("serving stdio only: {error}");
-            Ok(None)
-        }
-        Err(error) => Err(error).context("another address can be given with --http"),
+        Err(error) => bail!("{:#}; --http gives another address", anyhow::Error::from(error)),
     }
 }
 
@@ -69,19 +65,21 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
     eprintln!("fieldbridge {}: demo of a simulated boiler house\n", env!("CARGO_PKG_VERSION"));
     eprintln!("  PLC       Modbus TCP at {plc}, unit 1 (simulated: nothing can break)");
     eprintln!("  tags      {} of device `boiler`; writing is allowed", tags.count());
-    if let Some(http) = http {
-        let url = format!("http://{}/mcp", http.local_addr());
-        eprintln!("  MCP       {url}\n");
-        eprintln!("Claude Code, in a shell:\n  claude mcp add --transport http fieldbridge {url}\n");
-        eprintln!(
-            "Cursor, in ~/.cursor/mcp.json:\n  {}\n",
-            serde_json::json!({ "mcpServers": { "fieldbridge": { "url": url } } })
-        );
-        eprintln!(
-            "VS Code, in .vscode/mcp.json:\n  {}\n",
-            serde_json::json!({ "servers": { "fieldbridge": { "type": "http", "url": url } } })
-        );
-    }
+    let Some(http) = http else {
+        eprintln!("  MCP       on stdio\n");
+        return;
+    };
+    let url = format!("http://{}/mcp", http.local_addr());
+    eprintln!("  MCP       {url}\n");
+    eprintln!("Claude Code, in a shell:\n  claude mcp add --transport http fieldbridge {url}\n");
+    eprintln!(
+        "Cursor, in ~/.cursor/mcp.json:\n  {}\n",
+        serde_json::json!({ "mcpServers": { "fieldbridge": { "url": url } } })
+    );
+    eprintln!(
+        "VS Code, in .vscode/mcp.json:\n  {}\n",
+        serde_json::json!({ "servers": { "fieldbridge": { "type": "http", "url": url } } })
+    );
     eprintln!(
         "Claude Desktop, in claude_desktop_config.json (it starts a demo of its own):\n  \
          {{\"mcpServers\":{{\"fieldbridge\":{{\"command\":{program},\"args\":[\"demo\",\"--stdio\"]}}}}}}\n"

@@ -13,7 +13,9 @@ use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, Parser, Subcommand};
 
-/// Serves industrial devices (Modbus, MQTT, CAN) to AI assistants over the Model Context Protocol.
+use crate::config;
+
+/// Serves industrial devices (Modbus TCP) to AI assistants over the Model Context Protocol.
 #[derive(Debug, Parser)]
 #[command(version, about, arg_required_else_help = true)]
 pub struct Cli {
@@ -43,8 +45,8 @@ pub struct ServeArgs {
     /// Site file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
-    /// Serve Streamable HTTP here, whatever the site file says
-    #[arg(long, value_name = "ADDR")]
+    /// Serve Streamable HTTP at this loopback address, whatever the site file says
+    #[arg(long, value_name = "ADDR", value_parser = config::http_address)]
     pub http: Option<SocketAddr>,
     /// Serve stdio as well (without HTTP, stdio is served anyway)
     #[arg(long)]
@@ -54,11 +56,11 @@ pub struct ServeArgs {
 #[cfg(feature = "simulators")]
 #[derive(Debug, Args)]
 pub struct DemoArgs {
-    /// Serve stdio as well
+    /// Serve stdio, and HTTP only where --http is given as well
     #[arg(long)]
     pub stdio: bool,
-    /// Serve Streamable HTTP here [default: 127.0.0.1:8910]
-    #[arg(long, value_name = "ADDR")]
+    /// Serve Streamable HTTP at this loopback address [default: 127.0.0.1:8910]
+    #[arg(long, value_name = "ADDR", value_parser = config::http_address)]
     pub http: Option<SocketAddr>,
 }
 

@@ -26,9 +26,7 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
         Err(problems) => return Ok(check::refuse(&problems)),
     };
     let http = match args.http.or(site.server.http) {
-        Some(address) => {
-            Some(mcp::bind(address).await.with_context(|| format!("cannot serve HTTP at {address}"))?)
-        }
+        Some(address) => Some(mcp::bind(address).await?),
         None => None,
     };
     let stdio = args.stdio || http.is_none();

@@ -11,6 +11,8 @@ pub(super) enum Signal {
 #[derive(Debug)]
 pub(super) struct Signals {
     #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+    #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
     #[cfg(unix)]
     hangup: tokio::signal::unix::Signal,
@@ -20,13 +22,18 @@ impl Signals {
     #[cfg(unix)]
     pub(super) fn listen() -> std::io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self { terminate: signal(SignalKind::terminate())?, hangup: signal(SignalKind::hangup())? })
+        // Each is listened to from now on: what comes during a reload is not lost.
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
     }
 
     #[cfg(unix)]
     pub(super) async fn next(&mut self) -> Signal {
         tokio::select! {
-            _ = tokio::signal::ctrl_c() => Signal::Stop,
+            _ = self.interrupt.recv() => Signal::Stop,
             _ = self.terminate.recv() => Signal::Stop,
             _ = self.hangup.recv() => Signal::Reload,
         }

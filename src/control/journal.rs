@@ -40,6 +40,7 @@ pub(super) fn outcome(request: &WriteRequest, report: &Report) {
                 code = report.code,
                 value = text(&report.value),
                 previous = text(&report.previous),
+                acknowledged = report.acknowledged,
                 said = report.message,
                 reason = request.reason,
                 "write ended"

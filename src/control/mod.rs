@@ -45,6 +45,8 @@ pub struct Control {
 /// What a configuration allows, and where its tags are written.
 #[derive(Debug, Default)]
 pub struct Table {
+    /// Of the catalogue that it goes with.
+    pub generation: u64,
     pub writes: WriteMode,
     /// Deadline of writes to tags that set none.
     pub timeout: Duration,

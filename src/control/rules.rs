@@ -37,7 +37,8 @@ impl Control {
         if tag.access != Access::ReadWrite {
             return Err(reject(Rule::Access, format!("`{}` is read-only", tag.path)));
         }
-        let Some(route) = table.routes.get(&entry.id).cloned() else {
+        let route = table.routes.get(&entry.id).filter(|_| table.generation == catalogue.generation);
+        let Some(route) = route.cloned() else {
             return Err(Report::new(Outcome::NotSent, "the configuration is just being reloaded"));
         };
         let accepted = route.setpoint.accept(&request.value).map_err(|refusal| refuse("value", &refusal))?;

@@ -77,7 +77,7 @@ impl Plant {
     fn install(&self, writes: WriteMode) {
         let route = Route { setpoint: Arc::new(Tenths), queue: self.queue.clone(), latest: Arc::default() };
         let routes = HashMap::from([(self.id, route)]);
-        self.control.install(Table { writes, timeout: Duration::from_secs(5), routes });
+        self.control.install(Table { generation: 1, writes, timeout: Duration::from_secs(5), routes });
     }
 
     fn holds(&self, value: f64) {

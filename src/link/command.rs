@@ -95,7 +95,7 @@ impl Drop for Command {
         let report = if self.granted {
             Report::new(Outcome::Unknown, "the session ended before the device answered")
         } else {
-            Report::new(Outcome::NotSent, "the link to the device is down")
+            Report::new(Outcome::NotSent, "the connection to the device is down, or is just being closed")
         };
         self.send(report);
     }

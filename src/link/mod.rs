@@ -13,14 +13,14 @@ use std::{
     fmt,
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
 pub use command::{Command, Inbox, Permit, Queue, queue};
 pub use supervisor::{Backoff, supervise};
 
-use crate::model::{DeviceId, DeviceState, LinkState, Update};
+use crate::model::{DeviceId, DeviceState, LinkState, Quality, Update};
 
 /// A protocol's side of a link. It outlives its sessions and keeps what it learned.
 pub trait Driver: Send + 'static {
@@ -61,7 +61,11 @@ pub enum SessionEnd {
 
 /// Where a session publishes; it goes dead with its session.
 #[derive(Clone)]
-pub struct Sink(Arc<dyn Publish>);
+pub struct Sink {
+    publish: Arc<dyn Publish>,
+    /// Whether a good value went through.
+    fruitful: Arc<AtomicBool>,
+}
 
 /// What stands behind a [`Sink`].
 pub trait Publish: Send + Sync {
@@ -112,17 +116,20 @@ impl Counters {
 
 impl Sink {
     pub fn new(publish: Arc<dyn Publish>) -> Self {
-        Self(publish)
+        Self { publish, fruitful: Arc::default() }
     }
 
     /// Hands a batch over, at once and whole; the buffer is empty afterwards.
     pub fn publish(&self, batch: &mut Vec<Update>) {
-        self.0.publish(batch);
+        if batch.iter().any(|update| update.quality == Quality::Good) {
+            self.fruitful.store(true, Ordering::Relaxed);
+        }
+        self.publish.publish(batch);
     }
 
     /// Tells a device's state.
     pub fn device(&self, device: DeviceId, state: DeviceState, detail: Option<&str>) {
-        self.0.device(device, state, detail);
+        self.publish.device(device, state, detail);
     }
 }
 

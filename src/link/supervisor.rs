@@ -1,6 +1,14 @@
 //! The life of a link: connect, run, back off, again.
 
-use std::{panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+use std::{
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until};
@@ -50,13 +58,15 @@ pub async fn supervise<D: Driver>(
             Ok(SessionEnd::Lost(error)) => error.to_string(),
             Err(problem) => problem,
         };
-        // A session that lasted well beyond the delay before it starts the delays anew; others are failed tries.
-        let lasted = up.is_some_and(|up: Instant| up.elapsed() > delay * 4);
-        attempt = if lasted { 0 } else { attempt.saturating_add(1) };
+        // A session that brought values, and lasted well beyond the delay before it, starts the delays anew; others
+        // are failed tries.
+        let fruitful = up.as_ref().is_some_and(|up| up.fruitful.load(Ordering::Relaxed));
+        let lasted = up.as_ref().is_some_and(|up| up.since.elapsed() > delay * 4);
+        attempt = if fruitful && lasted { 0 } else { attempt.saturating_add(1) };
         delay = backoff.delay(attempt.saturating_sub(1), fastrand::f64());
         let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         // A device that stays away for a weekend is not worth a line every few seconds.
-        if up.is_some() || problem != told {
+        if fruitful || problem != told {
             warn!(connection = name, retry_ms, "{problem}");
         } else {
             debug!(connection = name, retry_ms, "{problem}");
@@ -69,13 +79,19 @@ pub async fn supervise<D: Driver>(
     info!(connection = name, "closed");
 }
 
+/// A session that came about.
+struct Up {
+    since: Instant,
+    fruitful: Arc<AtomicBool>,
+}
+
 /// Connects and runs once, telling since when it was `up`; a panic of the driver is an end like others.
 async fn session<D: Driver>(
     name: &str,
     driver: &mut D,
     inbox: &mut Inbox,
     host: &dyn Host,
-    up: &mut Option<Instant>,
+    up: &mut Option<Up>,
 ) -> Result<SessionEnd, String> {
     let whole = async {
         let connection = {
@@ -91,9 +107,9 @@ async fn session<D: Driver>(
                 }
             }
         };
-        *up = Some(Instant::now());
         info!(connection = name, "connected");
         let sink = host.open();
+        *up = Some(Up { since: Instant::now(), fruitful: Arc::clone(&sink.fruitful) });
         host.state(LinkState::Connected, None);
         Ok(driver.run(connection, inbox, &sink).await)
     };

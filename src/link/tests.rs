@@ -41,6 +41,7 @@ enum Act {
     FailToConnect,
     LoseAtOnce,
     LoseLater,
+    LoseLaterFruitless,
     Panic,
     PanicAfterGrant,
     Serve,
@@ -59,7 +60,7 @@ impl Driver for Script {
         }
     }
 
-    async fn run(&mut self, act: Act, inbox: &mut Inbox, _: &Sink) -> SessionEnd {
+    async fn run(&mut self, act: Act, inbox: &mut Inbox, sink: &Sink) -> SessionEnd {
         match act {
             Act::Panic => panic!("out of cheese"),
             Act::PanicAfterGrant => {
@@ -71,7 +72,11 @@ impl Driver for Script {
                 let Some(command) = inbox.next().await else { return SessionEnd::Stopped };
                 command.answer(Report::new(Outcome::Confirmed, "served"));
             },
-            Act::LoseLater => {
+            Act::LoseLater | Act::LoseLaterFruitless => {
+                if matches!(act, Act::LoseLater) {
+                    let (value, quality, at) = (Some(Value::Null), Quality::Good, Instant::now());
+                    sink.publish(&mut vec![Update { tag: TagId(0), value, quality, detail: None, at }]);
+                }
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 SessionEnd::Lost(LinkError { address: "plc".into(), problem: "closed".into() })
             }
@@ -180,4 +185,15 @@ async fn a_session_that_lasted_starts_the_delays_anew() {
     for pair in tries.windows(2) {
         assert!(pair[1] - pair[0] <= Duration::from_millis(10_251), "{pair:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_bring_nothing_are_tried_ever_more_seldom() {
+    let (_queue, stop, host, task) = start(&[Act::LoseLaterFruitless; 20]);
+    tokio::time::sleep(Duration::from_secs(200)).await;
+    stop.cancel();
+    task.await.unwrap();
+    let log = host.1.lock();
+    let tries = log.iter().filter(|entry| entry.0 == LinkState::Connecting).count();
+    assert!(tries <= 15, "{tries} tries of 10 s each and delays up to 15 s");
 }

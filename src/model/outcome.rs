@@ -7,7 +7,7 @@ use super::Value;
 pub enum Outcome {
     /// The raw value sent was read back.
     Confirmed,
-    /// The device acknowledged, but something else was read back.
+    /// The device answered, but something else was read back.
     Differs,
     /// The device acknowledged; reading back failed.
     Written,
@@ -17,7 +17,7 @@ pub enum Outcome {
     Refused,
     /// The link was down or the deadline passed before a byte left.
     NotSent,
-    /// Bytes left and no answer came: the device may or may not have taken the value.
+    /// Bytes left, and nothing tells whether the device took the value.
     Unknown,
     /// All rules passed; nothing was sent because nothing was asked to be.
     DryRun,

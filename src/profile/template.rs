@@ -81,6 +81,7 @@ pub(crate) fn templates(tags: Option<&At<List<TagTable>>>, found: &mut Findings)
     let mut checked = Vec::new();
     let mut names: HashMap<&str, &Spot> = HashMap::new();
     for tag in tags.iter().flat_map(|tags| &tags.value.0) {
+        let template = template(&tag.value, found);
         if let Some(name) = &tag.value.name {
             if let Some(first) = names.get(name.value.0.as_str()) {
                 let allowed = "one tag a name".to_owned();
@@ -89,7 +90,7 @@ pub(crate) fn templates(tags: Option<&At<List<TagTable>>>, found: &mut Findings)
             }
             names.insert(&name.value.0, &name.spot);
         }
-        checked.extend(template(&tag.value, found));
+        checked.extend(template);
     }
     checked
 }

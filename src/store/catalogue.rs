@@ -99,8 +99,17 @@ impl Catalogue {
         let near = self.tags_of(device).iter().chain(&self.tags).take(COMPARED_TAGS);
         let scored = near.map(|entry| {
             let candidate = entry.tag.path.as_str();
-            (strsim::jaro_winkler(path, candidate), candidate)
+            // Two tags of one device are not alike for that alone.
+            let (one, other) = if entry.tag.path.device() == device {
+                (
+                    path.get(device.len()..).unwrap_or_default(),
+                    candidate.get(device.len()..).unwrap_or_default(),
+                )
+            } else {
+                (path, candidate)
+            };
+            (strsim::normalized_damerau_levenshtein(one, other), candidate)
         });
-        scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(score, _)| *score > 0.8).map(|(_, path)| path)
+        scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(score, _)| *score > 0.6).map(|(_, path)| path)
     }
 }

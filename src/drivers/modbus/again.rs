@@ -25,6 +25,9 @@ use crate::{
 /// First and longest pause between two looks at a tag that could not be read.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(5));
 
+/// Writes that may wait for their devices on one connection.
+const WAITING: usize = 64;
+
 /// Pause between two looks at a device that said it needs time (exception 0x05).
 pub(super) const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
@@ -48,19 +51,27 @@ pub(super) struct Waiting {
     pub(super) previous: Option<Value>,
 }
 
+impl Look {
+    /// A unit that rests is read whole as soon as it answers: it is not looked at. A write that waits for it must be
+    /// answered all the same, at its deadline.
+    fn due(&self, entries: &[Entry], health: &[Health]) -> Option<Instant> {
+        let unit = entries.get(self.entry).and_then(|entry| health.get(entry.unit));
+        match (unit.is_none_or(Health::is_demoted), &self.waiting) {
+            (false, _) => Some(self.due),
+            (true, Some(waiting)) => Some(self.due.max(waiting.command.deadline)),
+            (true, None) => None,
+        }
+    }
+}
+
 impl Again {
-    /// When the next look is due. A unit that rests is read whole as soon as it answers, so only writes look at it.
+    /// When the next look is due.
     pub(super) fn due(&self, entries: &[Entry], health: &[Health]) -> Option<Instant> {
-        let rests = |look: &Look| {
-            let unit = entries.get(look.entry).and_then(|entry| health.get(entry.unit));
-            unit.is_none_or(Health::is_demoted)
-        };
-        let looks = self.0.iter().filter(|look| look.waiting.is_some() || !rests(look));
-        looks.map(|look| look.due).min()
+        self.0.iter().filter_map(|look| look.due(entries, health)).min()
     }
 
-    fn take(&mut self, due: Instant) -> Option<Look> {
-        let at = self.0.iter().position(|look| look.due == due)?;
+    fn take(&mut self, due: Instant, entries: &[Entry], health: &[Health]) -> Option<Look> {
+        let at = self.0.iter().position(|look| look.due(entries, health) == Some(due))?;
         Some(self.0.swap_remove(at))
     }
 
@@ -73,6 +84,11 @@ impl Again {
     /// A tag was read.
     pub(super) fn seen(&mut self, entry: usize) {
         self.0.retain(|look| look.entry != entry || look.waiting.is_some());
+    }
+
+    /// Whether no more writes may wait.
+    pub(super) fn is_full(&self) -> bool {
+        self.0.iter().filter(|look| look.waiting.is_some()).count() >= WAITING
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -106,9 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// Takes the look that is due at `due`.
     pub(super) async fn look_again(&mut self, due: Instant, inbox: &Inbox) -> Result<(), End> {
-        let Some(mut look) = self.again.take(due) else { return Ok(()) };
+        let Some(mut look) = self.again.take(due, &self.plant.entries, &self.health) else { return Ok(()) };
         if let Some(waiting) = look.waiting.take() {
-            return self.look_for(look.entry, waiting, false).await;
+            return self.look_for(look.entry, waiting, None).await;
         }
         let Some(entry) = self.plant.entries.get(look.entry) else { return Ok(()) };
         let (unit, tag, block) = (entry.unit, entry.id, entry.block(look.entry));
@@ -138,7 +154,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 End::Lost(problem) => self.give_up(entry, waiting, problem),
                 End::Stopped => {
                     waiting.command.deadline = waiting.command.deadline.min(until);
-                    if let Err(lost) = self.look_for(entry, waiting, true).await {
+                    if let Err(lost) =
+                        self.look_for(entry, waiting, Some("; the connection is being closed")).await
+                    {
                         end = lost;
                     }
                 }

@@ -46,6 +46,10 @@ pub(super) struct Session<'a, S> {
     pub(super) batch: Vec<Update>,
     /// Time-outs in a row in which the peer sent nothing at all.
     quiet: u32,
+    /// The unit that was sent a write, took its bytes, and answered nothing since.
+    pub(super) open_write: Option<usize>,
+    /// Whether the last turn between looks and polls was a look's.
+    looked: bool,
 }
 
 /// Why a session is over.
@@ -79,6 +83,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             sink,
             batch: Vec::new(),
             quiet: 0,
+            open_write: None,
+            looked: false,
         }
     }
 
@@ -98,16 +104,21 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         if inbox.is_stopped() {
             return Err(End::Stopped);
         }
-        let next = self.schedule.next(&self.plant.classes, &self.health, Instant::now());
-        if (*writes < WRITES_IN_A_ROW || matches!(next, Next::Wait(_)))
+        let now = Instant::now();
+        let next = self.schedule.next(&self.plant.classes, &self.health, now);
+        let look = self.again.due(&self.plant.entries, &self.health);
+        let due_look = look.filter(|due| *due <= now);
+        let idle = matches!(next, Next::Wait(_)) && due_look.is_none();
+        if (*writes < WRITES_IN_A_ROW || idle)
             && let Some(command) = inbox.ready()
         {
             *writes += 1;
             return self.write(command, inbox).await;
         }
         *writes = 0;
-        let look = self.again.due(&self.plant.entries, &self.health);
-        if let Some(due) = look.filter(|due| *due <= Instant::now()) {
+        // Looks and polls that are due take turns.
+        self.looked = !self.looked || matches!(next, Next::Wait(_));
+        if let Some(due) = due_look.filter(|_| self.looked) {
             return self.look_again(due, inbox).await;
         }
         match next {
@@ -143,6 +154,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     /// A unit answered, with whatever it was.
     pub(super) fn answered(&mut self, unit: usize) {
         self.quiet = 0;
+        self.open_write.take_if(|open| *open == unit);
         let Some(health) = self.health.get_mut(unit) else { return };
         let back = health.is_demoted();
         if health.answered() {
@@ -181,7 +193,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             asked += 2 * TIMEOUTS;
             silent &= self.health.get(unit).is_some_and(Health::is_silent);
         }
-        if silent && self.quiet >= asked {
+        // On this connection an open write keeps its place before newer ones; another would let it arrive after them.
+        if silent && self.quiet >= asked && self.open_write.is_none() {
             return Err(End::Lost(format!("nothing came in answer to {} requests", self.quiet)));
         }
         Ok(())

@@ -184,6 +184,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     started.elapsed().as_millis()
                 );
                 let report = Report::new(Outcome::Unknown, text);
+                self.open_write = Some(unit);
                 match self.timed_out(unit, until - started) {
                     Ok(()) if self.delivery.is_open() => {
                         Sent::Ended(report, End::Lost(UNDELIVERED.to_owned()))
@@ -211,7 +212,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         previous: Option<Value>,
     ) -> Result<(), End> {
         if matches!(said, Said::Later) {
-            return self.look_for(at, Waiting { command, payload, previous }, false).await;
+            let last = self.again.is_full().then_some("; too many writes wait for their device already");
+            return self.look_for(at, Waiting { command, payload, previous }, last).await;
         }
         let looked = self.look(at, &payload, command.deadline, None).await;
         let report = Report { previous, ..verdict(&said, held(&looked), "") };
@@ -221,23 +223,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// Looks whether a device that asked for time holds the value now, and answers the command where it does, where
     /// its deadline does not allow for another look, or where this is the `last` look of the session.
-    pub(super) async fn look_for(&mut self, at: usize, waiting: Waiting, last: bool) -> Result<(), End> {
+    pub(super) async fn look_for(
+        &mut self,
+        at: usize,
+        waiting: Waiting,
+        last: Option<&str>,
+    ) -> Result<(), End> {
         let Waiting { command, payload, previous } = waiting;
         let started = Instant::now();
+        if started >= command.deadline {
+            let report = verdict(&Said::Later, Err("its turn did not come again before its deadline"), "");
+            self.close(at, command, Report { previous, ..report });
+            return Ok(());
+        }
         let looked = self.look(at, &payload, command.deadline, None).await;
         let same = matches!(&looked, Ok(Ok(Held { same: true, .. })));
         // A look that took long gives as much time to others.
         let due = Instant::now() + started.elapsed().max(LOOK_AGAIN);
-        if looked.is_ok() && !same && !last && due < command.deadline {
+        if looked.is_ok() && !same && last.is_none() && due < command.deadline {
             self.again.wait(at, due, Waiting { command, payload, previous });
             return Ok(());
         }
         let late = match (same, last) {
-            (true, _) => "",
-            (false, true) => " and did not hold the value yet; the connection is being closed",
-            (false, false) => " and did not hold the value by the deadline",
+            (true, _) => String::new(),
+            (false, Some(why)) => format!(" and did not hold the value yet{why}"),
+            (false, None) => " and did not hold the value by the deadline".to_owned(),
         };
-        let report = Report { previous, ..verdict(&Said::Later, held(&looked), late) };
+        let report = Report { previous, ..verdict(&Said::Later, held(&looked), &late) };
         self.close(at, command, report);
         looked.map(drop)
     }

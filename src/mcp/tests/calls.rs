@@ -94,7 +94,7 @@ async fn tags_and_devices_are_listed() {
     let listed = content(&client.call("list_tags", json!({ "writable": true })).await);
     assert_eq!(
         listed,
-        json!({ "total": 1, "tags": [{
+        json!({ "writes": "allow", "total": 1, "tags": [{
             "tag": "boiler/setpoint", "description": "What boiler/setpoint measures", "type": "uint16", "unit": "°C",
             "access": "read-write", "range": [0.0, 150.0], "min": "20", "max": "95" }] })
     );

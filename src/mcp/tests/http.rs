@@ -96,7 +96,7 @@ async fn sessions_that_are_gone_are_not_found() {
     let id = renewed.headers["mcp-session-id"].as_str();
     assert_ne!(id, gone.1);
     assert_eq!(site.post(&[("Mcp-Session-Id", id)], PING).await.status, 200);
-    assert_eq!(site.http("DELETE", &[("Mcp-Session-Id", id)], "").await.status, 202);
+    assert_eq!(site.http("DELETE", &[("Mcp-Session-Id", id)], "").await.status, 204);
     for method in ["POST", "GET", "DELETE"] {
         assert_eq!(site.http(method, &[("Mcp-Session-Id", id)], PING).await.status, 404, "{method}");
     }
@@ -272,7 +272,7 @@ async fn the_end_of_a_session_answers_what_still_waits() {
     let session = site.session().await;
     let id = ("Mcp-Session-Id", session.as_str());
     let mut waiting = site.open("POST", &[id], &write(9, 45).to_string()).await;
-    assert_eq!(site.http("DELETE", &[id], "").await.status, 202);
+    assert_eq!(site.http("DELETE", &[id], "").await.status, 204);
     let answer = waiting.event().await.expect("an answer");
     assert_eq!((&answer["id"], &answer["error"]["code"]), (&json!(9), &json!(-32603)), "{answer}");
 }

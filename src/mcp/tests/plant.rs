@@ -111,7 +111,12 @@ impl Plant {
         let route = Route { setpoint: Arc::new(Number), queue: sender, latest: Arc::new(AtomicU64::new(0)) };
         let setpoint = catalogue.tag("boiler/setpoint").unwrap().id;
         let routes = HashMap::from([(setpoint, route)]);
-        control.install(Table { writes: WriteMode::Allow, timeout: Duration::from_secs(60), routes });
+        control.install(Table {
+            generation: 1,
+            writes: WriteMode::Allow,
+            timeout: Duration::from_secs(60),
+            routes,
+        });
         let reached = Arc::new(Semaphore::new(0));
         let (log, gate, arrived) = (Arc::clone(&written), Arc::clone(&turns), Arc::clone(&reached));
         tokio::spawn(async move {

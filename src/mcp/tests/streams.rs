@@ -109,7 +109,7 @@ async fn streams_end_with_their_session_and_with_the_server() {
     let session = subscribed(&site, 1).await;
     let mut stream = listen(&site, &session).await;
     uris(&mut stream, 1).await;
-    assert_eq!(site.http("DELETE", &[("Mcp-Session-Id", &session)], "").await.status, 202);
+    assert_eq!(site.http("DELETE", &[("Mcp-Session-Id", &session)], "").await.status, 204);
     while stream.event().await.is_some() {}
     let session = subscribed(&site, 1).await;
     let mut stream = listen(&site, &session).await;

@@ -78,7 +78,7 @@ pub(super) fn devices_tool() -> Tool {
                         "description": "What the connection, shared with other devices perhaps, did since the program \
                                         started: sessions, requests, timeouts, exceptions, dropped (late or foreign \
                                         answers), overruns (scans skipped because the last one was not over).",
-                        "additionalProperties": count("of these")
+                        "additionalProperties": { "type": "integer", "description": "How often." }
                     }
                 },
                 "required": ["device", "link", "state", "tags", "connection_counts"]
@@ -103,7 +103,7 @@ pub(super) fn tags_tool() -> Tool {
                  across /), such as boiler/*temp*. Otherwise a text that the path, the description or the unit \
                  contains, in upper or lower case."
             ),
-            "writable": { "type": "boolean", "description": "true lists only tags that write_tag can write." },
+            "writable": { "type": "boolean", "description": "true lists only tags that can be written at all; writes says whether the site lets it." },
             "limit": schema::limit(TAG_ROWS.0, TAG_ROWS.1),
             "cursor": schema::cursor()
         }
@@ -128,6 +128,9 @@ pub(super) fn tags_tool() -> Tool {
                 },
                 "required": ["tag", "type", "access"]
             } },
+            "writes": schema::text(
+                "Whether this site lets write_tag through: off (never), confirm (only what a person confirms) or allow."
+            ),
             "total": { "type": "integer", "description": "How many tags match, over all pages." },
             "next_cursor": schema::text("There are more tags: call again with the same arguments and this cursor."),
             "error": schema::text("What is wrong with the call.")
@@ -156,7 +159,11 @@ pub(super) fn devices(store: &Store, catalogue: &Catalogue, arguments: &Argument
     Ok(Answer::page("devices", page, []))
 }
 
-pub(super) fn tags(catalogue: &Catalogue, arguments: &Arguments) -> Result<Answer, String> {
+pub(super) fn tags(
+    catalogue: &Catalogue,
+    writes: &'static str,
+    arguments: &Arguments,
+) -> Result<Answer, String> {
     arguments.only(&["device", "filter", "writable", "limit", "cursor"])?;
     let limit = arguments.limit("limit", TAG_ROWS.0, TAG_ROWS.1)?;
     let after = Cursor::tag(arguments.text("cursor")?).map_err(|problem| problem.to_string())?;
@@ -186,7 +193,11 @@ pub(super) fn tags(catalogue: &Catalogue, arguments: &Arguments) -> Result<Answe
         }
     }
     let next = last.filter(|_| full).map(tag_cursor);
-    let extras = [("total", Some(total.into())), ("next_cursor", next.map(Json::from))];
+    let extras = [
+        ("writes", Some(writes.into())),
+        ("total", Some(total.into())),
+        ("next_cursor", next.map(Json::from)),
+    ];
     Ok(Answer::page("tags", page, extras))
 }
 

@@ -63,13 +63,13 @@ pub(super) async fn call(
     let answer = match name {
         list::DEVICES => list::devices(mcp.store(), &catalogue, &arguments)
             .unwrap_or_else(|problem| Answer::problem(json!({ "devices": [], "error": problem }))),
-        list::TAGS => list::tags(&catalogue, &arguments)
+        list::TAGS => list::tags(&catalogue, mcp.control().table().writes.name(), &arguments)
             .unwrap_or_else(|problem| Answer::problem(json!({ "tags": [], "error": problem }))),
         read::NAME => read::call(mcp.store(), &catalogue, &arguments)
             .unwrap_or_else(|problem| Answer::problem(json!({ "tags": [], "error": problem }))),
         write::NAME => match write::Wanted::parse(&arguments) {
             Ok(wanted) => write::call(mcp, &catalogue, wanted, call).await,
-            Err(problem) => write::misused(&arguments, &problem),
+            Err(problem) => write::misused(&arguments, &problem, &call),
         },
         _ => return None,
     };

@@ -74,10 +74,11 @@ pub(super) fn tool() -> Tool {
         "properties": {
             "tag": schema::text("Path of the tag."),
             "outcome": schema::text(
-                "confirmed: read back equal. differs: acknowledged, but something else was read back. written: \
+                "confirmed: read back equal. differs: answered, but something else was read back. written: \
                  acknowledged, not read back. rejected: a rule said no, nothing was sent. refused: the device said no. \
-                 not_sent: nothing left, the link is down or time ran out. unknown: it was sent and no answer came; \
-                 read the tag before anything else. dry_run: all rules passed, nothing was sent."
+                 not_sent: nothing left: the link is down, time ran out, or it was cancelled. unknown: it was sent, and \
+                 nothing tells whether it was carried out; read the tag before anything else. dry_run: all rules \
+                 passed, nothing was sent."
             ),
             "requested": { "description": "The value as it was asked for." },
             "value": { "description": "The value that the device now holds, where it is known." },
@@ -156,7 +157,16 @@ fn answer(tag: &str, kind: Kind, unit: Option<&str>, report: &Report) -> Answer 
 }
 
 /// The answer to a call whose arguments are wrong: no rule was asked, and nothing was sent.
-pub(super) fn misused(arguments: &Arguments, problem: &str) -> Answer {
+pub(super) fn misused(arguments: &Arguments, problem: &str, call: &Call) -> Answer {
+    tracing::warn!(
+        target: "fieldbridge::write",
+        stamp = call.stamp.number,
+        caller = call.caller,
+        outcome = "rejected",
+        rule = "arguments",
+        said = problem,
+        "write ended"
+    );
     let row = Row {
         tag: arguments.text("tag").ok().flatten(),
         outcome: "rejected",

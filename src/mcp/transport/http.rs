@@ -205,12 +205,17 @@ impl Endpoint {
             session: None,
         });
         request.extensions_mut().insert(self.call.clone());
+        let ends_session = request.method() == Method::DELETE;
         *request.body_mut() = body.clone().map_or_else(Body::empty, Body::from);
         let response = self.service.handle(request).await.map(Body::new);
         // What else could be wrong with the media type was checked: the SDK says this of a body that it cannot read.
         match body {
             Some(body) if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                 Err(fault(StatusCode::BAD_REQUEST, &bad(&body)))
+            }
+            // Done, and nothing more to say: clients take 202 here for a failure.
+            _ if ends_session && response.status() == StatusCode::ACCEPTED => {
+                Ok(StatusCode::NO_CONTENT.into_response())
             }
             _ => Ok(response),
         }
