@@ -157,7 +157,15 @@ impl Peer {
 
 /// What a device does with each request; `None` is silence. All requests are kept.
 fn device(
+    peer: Peer,
+    answer: impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'static,
+) -> Arc<Mutex<Vec<Asked>>> {
+    slow_device(peer, Duration::ZERO, answer)
+}
+
+fn slow_device(
     mut peer: Peer,
+    takes: Duration,
     mut answer: impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'static,
 ) -> Arc<Mutex<Vec<Asked>>> {
     let log = Arc::new(Mutex::new(Vec::new()));
@@ -165,6 +173,9 @@ fn device(
     tokio::spawn(async move {
         while let Some(asked) = peer.asked().await {
             kept.lock().unwrap().push(asked.clone());
+            if !takes.is_zero() {
+                tokio::time::sleep(takes).await;
+            }
             if let Some(pdu) = answer(&asked) {
                 peer.answer(&asked, &pdu).await;
             }

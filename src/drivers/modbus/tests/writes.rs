@@ -524,3 +524,49 @@ async fn a_late_answer_to_a_write_confirms_nothing() {
     assert_eq!(rig.count(|counters| &counters.dropped), 1);
     rig.stopped().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn writes_that_wait_leave_polls_their_turn() {
+    let mut tags = vec![polled(7, Table::Input, 7, Kind::Uint16)];
+    tags.extend((1..5).map(|id| polled(id, Table::Holding, u16::try_from(id * 100).unwrap(), Kind::Uint16)));
+    for tag in tags.iter_mut().skip(1) {
+        tag.scan = Duration::from_secs(3600);
+    }
+    let (rig, peer) = start(&[unit(9, tags)]);
+    // Every answer takes 120 ms, and no write ever holds.
+    let log = slow_device(peer, Duration::from_millis(120), |asked| {
+        Some(if asked.is_write() { asked.exception(5) } else { asked.registers(|_| 0) })
+    });
+    sleep(Duration::from_secs(2)).await;
+    let waiting: Vec<_> = (1..5).map(|id| rig.write(id, Value::U64(7))).collect();
+    let polls =
+        |log: &Arc<Mutex<Vec<Asked>>>| log.lock().unwrap().iter().filter(|asked| asked.pdu[0] == 4).count();
+    let before = polls(&log);
+    sleep(Duration::from_secs(4)).await;
+    assert!(polls(&log) - before >= 3, "{} polls in four seconds", polls(&log) - before);
+    for report in waiting {
+        let report = report.await.unwrap();
+        assert_eq!((report.outcome, report.code), (Outcome::Unknown, Some(5)), "{}", report.message);
+    }
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_device_keeps_its_connection_while_a_write_is_open() {
+    // The peer takes bytes and answers nothing: another connection would let a newer write overtake this one.
+    let mut requests = 0;
+    let (rig, _) = settled_with(move |asked| {
+        requests += 1;
+        (requests <= POLLS || requests > POLLS + 40).then(|| read_zeros(asked))
+    })
+    .await;
+    assert_eq!(rig.write(1, Value::U64(7)).await.unwrap().outcome, Outcome::Unknown);
+    sleep(Duration::from_secs(60)).await;
+    let tags = rig.told.of(1);
+    assert_eq!(
+        tags.last().unwrap().1.quality,
+        Quality::Good,
+        "it came back on the same connection: {tags:?}"
+    );
+    rig.stopped().await;
+}
