@@ -18,7 +18,10 @@ use axum::{
     routing::any,
     serve::ListenerExt,
 };
-use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use rmcp::{
+    model::{ClientJsonRpcMessage, ErrorCode},
+    transport::{StreamableHttpServerConfig, StreamableHttpService},
+};
 use tokio::{net::TcpListener, sync::mpsc, time::timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -213,6 +216,10 @@ impl Endpoint {
             Some(body) if response.status() == StatusCode::UNSUPPORTED_MEDIA_TYPE => {
                 Err(fault(StatusCode::BAD_REQUEST, &bad(&body)))
             }
+            // The SDK has no words for a call whose handler was cut.
+            Some(body) if response.status() == StatusCode::INTERNAL_SERVER_ERROR => {
+                Err(fault(StatusCode::INTERNAL_SERVER_ERROR, &cut(&body)))
+            }
             // Done, and nothing more to say: clients take 202 here for a failure.
             _ if ends_session && response.status() == StatusCode::ACCEPTED => {
                 Ok(StatusCode::NO_CONTENT.into_response())
@@ -333,6 +340,20 @@ fn bad(body: &[u8]) -> Fault {
         Incoming::Bad(fault) => fault,
         Incoming::Message(_) | Incoming::Nothing => Fault::invalid("not a JSON-RPC message"),
     }
+}
+
+/// That a call was cut before its answer.
+fn cut(body: &[u8]) -> Fault {
+    let id = match message::parse(body) {
+        Incoming::Message(message) => match *message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id),
+            _ => None,
+        },
+        Incoming::Bad(fault) => fault.id,
+        Incoming::Nothing => None,
+    };
+    let message = "the call ended before there was an answer: read the tag before you repeat a write";
+    Fault { code: ErrorCode::INTERNAL_ERROR, message, id }
 }
 
 fn fault(status: StatusCode, fault: &Fault) -> Response {
