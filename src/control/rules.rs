@@ -43,14 +43,6 @@ impl Control {
         };
         let accepted = route.setpoint.accept(&request.value).map_err(|refusal| refuse("value", &refusal))?;
         let present = self.present(entry.id);
-        let admitted = |accepted, expect| Admitted {
-            entry: entry.clone(),
-            timeout: tag.limits.timeout.unwrap_or(table.timeout),
-            route: route.clone(),
-            accepted,
-            expect,
-            present: present.clone(),
-        };
         let known = |mut report: Report| {
             report.requested = Some(accepted.requested.clone());
             report.previous.clone_from(&present);
@@ -66,7 +58,8 @@ impl Control {
         {
             return Err(known(unexpected(expect, present.as_ref())));
         }
-        Ok(admitted(accepted, expect))
+        let timeout = tag.limits.timeout.unwrap_or(table.timeout);
+        Ok(Admitted { entry: entry.clone(), route, accepted, expect, present, timeout })
     }
 
     /// What a tag holds as far as the store knows for good.
