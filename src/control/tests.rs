@@ -50,15 +50,7 @@ fn plant() -> Plant {
         let tag = Tag { path, description, kind, scaled, unit, range, deadband, stale_after, access, limits };
         TagLayout { tag: Arc::new(tag), keep: None }
     };
-    let device = Device {
-        name: "boiler".into(),
-        description: String::new(),
-        vendor: String::new(),
-        model: String::new(),
-        connection: "plc".into(),
-        driver: "modbus-tcp",
-        address: String::new(),
-    };
+    let device = Device { name: "boiler".into(), ..Device::default() };
     let tags = vec![tag("boiler/setpoint", Access::ReadWrite), tag("boiler/temperature", Access::ReadOnly)];
     let device = DeviceLayout { device: Arc::new(device), counters: Arc::default(), keep: None, tags };
     let catalogue = store.install(Layout { site: "site".into(), devices: vec![device] });

@@ -58,7 +58,7 @@ pub struct Limits {
 }
 
 /// One unit on a connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Device {
     pub name: String,
     pub description: String,

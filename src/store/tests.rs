@@ -26,15 +26,7 @@ fn tag(path: &str, deadband: Option<f64>, stale_after: Option<u64>) -> Arc<Tag> 
 }
 
 fn layout(tags: &[(Arc<Tag>, Option<TagId>)], keep: Option<DeviceId>) -> Layout {
-    let device = Device {
-        name: "boiler".into(),
-        description: String::new(),
-        vendor: String::new(),
-        model: String::new(),
-        connection: "plc".into(),
-        driver: "modbus-tcp",
-        address: String::new(),
-    };
+    let device = Device { name: "boiler".into(), ..Device::default() };
     let tags = tags.iter().map(|(tag, keep)| TagLayout { tag: tag.clone(), keep: *keep }).collect();
     let device = DeviceLayout { device: Arc::new(device), counters: Arc::default(), keep, tags };
     Layout { site: "site".into(), devices: vec![device] }

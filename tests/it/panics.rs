@@ -58,15 +58,7 @@ async fn its_tags_are_bad_until_the_next_session_reads_them() {
         access: Access::ReadOnly,
         limits: Limits::default(),
     });
-    let device = Arc::new(Device {
-        name: "boiler".into(),
-        description: String::new(),
-        vendor: String::new(),
-        model: String::new(),
-        connection: "plc".into(),
-        driver: "modbus-tcp",
-        address: String::new(),
-    });
+    let device = Arc::new(Device { name: "boiler".into(), ..Device::default() });
     let tags = vec![TagLayout { tag, keep: None }];
     let device = DeviceLayout { device, counters: Arc::default(), keep: None, tags };
     let catalogue = store.install(Layout { site: "site".into(), devices: vec![device] });
