@@ -255,8 +255,9 @@ fn open(
         tags.extend(ids);
     }
     let host = Arc::new(store::Connection::new(Arc::clone(store), tags.into(), devices.into()));
-    let Endpoint::ModbusTcp { address, timeout } = &connection.endpoint;
-    let driver = Modbus::new(address.clone(), *timeout, &units, Arc::clone(&counters));
+    let Endpoint::Modbus(endpoint) = &connection.endpoint;
+    let address = endpoint.transport.address().to_owned();
+    let driver = Modbus::new(address, endpoint.timeout, &units, Arc::clone(&counters));
     let name = connection.name.clone();
     let task = tokio::spawn({
         let host: Arc<dyn Host> = Arc::clone(&host) as _;

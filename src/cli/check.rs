@@ -7,8 +7,8 @@ use std::{
 
 use super::CheckArgs;
 use crate::{
-    codec::value::{Format, Order},
-    config::{self, Connection, Endpoint, Problems, Site, Source, TagSpec},
+    codec::value::{Format, Order, Scale},
+    config::{self, Connection, Endpoint, ModbusEndpoint, Problems, Site, Source, TagSpec},
     model::{Access, Kind, Limits},
     profile::modbus::{Point, Table},
 };
@@ -93,10 +93,10 @@ fn counts(site: &Site) -> String {
 fn connections(site: &Site) -> Vec<Vec<String>> {
     let mut rows = vec![header(&["CONNECTION", "DRIVER", "ADDRESS", "TIMEOUT"])];
     rows.extend(site.connections.iter().map(|Connection { name, endpoint, .. }| match endpoint {
-        Endpoint::ModbusTcp { address, timeout } => vec![
+        Endpoint::Modbus(ModbusEndpoint { transport, timeout, .. }) => vec![
             name.clone(),
-            "modbus-tcp".to_owned(),
-            address.clone(),
+            transport.driver().to_owned(),
+            transport.address().to_owned(),
             format!("{} ms", timeout.as_millis()),
         ],
     }));
@@ -141,7 +141,7 @@ fn tags(site: &Site) -> Vec<Vec<String>> {
 
 fn row(spec: &TagSpec) -> Vec<String> {
     let tag = &spec.tag;
-    let Source::Modbus(Point { table, address, format, function }) = &spec.source;
+    let Source::Modbus(Point { table, address, format, function, .. }) = &spec.source;
     let write = match tag.access {
         Access::ReadWrite => table.write_code(*function).map(|code| format!("FC {code}")),
         Access::ReadOnly => None,
@@ -177,27 +177,29 @@ fn reference(table: Table, address: u16) -> String {
 fn order(format: &Format) -> &'static str {
     match (format.kind, format.order) {
         (Kind::Bool, _) => "-",
-        (Kind::Int16 | Kind::Uint16, Order::Abcd | Order::Cdab) => "AB",
-        (Kind::Int16 | Kind::Uint16, Order::Badc | Order::Dcba) => "BA",
-        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::Abcd) => "ABCDEFGH",
-        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::Cdab) => "GHEFCDAB",
-        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::Badc) => "BADCFEHG",
-        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::Dcba) => "HGFEDCBA",
-        (_, Order::Abcd) => "ABCD",
-        (_, Order::Cdab) => "CDAB",
-        (_, Order::Badc) => "BADC",
-        (_, Order::Dcba) => "DCBA",
+        (Kind::Int16 | Kind::Uint16, Order::ABCD | Order::CDAB) => "AB",
+        (Kind::Int16 | Kind::Uint16, Order::BADC | Order::DCBA) => "BA",
+        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::ABCD) => "ABCDEFGH",
+        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::CDAB) => "GHEFCDAB",
+        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::BADC) => "BADCFEHG",
+        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::DCBA) => "HGFEDCBA",
+        (_, Order::ABCD) => "ABCD",
+        (_, Order::CDAB) => "CDAB",
+        (_, Order::BADC) => "BADC",
+        (_, Order::DCBA) => "DCBA",
+        _ => "-",
     }
 }
 
 fn scale(format: &Format) -> String {
     let mut text = String::new();
-    if format.scale != rust_decimal::Decimal::ONE {
-        push(&mut text, &format!("× {}", format.scale));
+    let Scale::Linear { factor, offset } = format.scale else { return text };
+    if factor != rust_decimal::Decimal::ONE {
+        push(&mut text, &format!("× {factor}"));
     }
-    if !format.offset.is_zero() {
-        let sign = if format.offset.is_sign_negative() { '-' } else { '+' };
-        push(&mut text, &format!(" {sign} {}", format.offset.abs()));
+    if !offset.is_zero() {
+        let sign = if offset.is_sign_negative() { '-' } else { '+' };
+        push(&mut text, &format!(" {sign} {}", offset.abs()));
     }
     text.trim_start().to_owned()
 }

@@ -21,4 +21,7 @@ pub use leaf::{HttpAddressError, http_address};
 pub use load::{load, load_text};
 pub use problem::{Origin, Problem, Problems, What};
 pub use schema::{profile_schema, site_schema};
-pub use site::{Connection, DeviceSpec, Endpoint, ServerSettings, Site, Source, TagSpec, WriteMode};
+pub use site::{
+    Connection, DeviceSpec, Endpoint, ModbusEndpoint, Parity, Serial, ServerSettings, Site, Source, TagSpec,
+    Tls, Transport, WriteMode,
+};

@@ -1,17 +1,17 @@
 //! What a site file means: names resolved, profiles merged in, rules between keys checked.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     leaf::Text,
     problem::{Findings, Problems, What, nearest},
     raw::{ConnectionTable, DeviceTable, Driver, ServerTable, SiteFile, SiteTable},
     read::{At, Spot, millis},
-    site::{Connection, DeviceSpec, Endpoint, ServerSettings, Site, WriteMode},
+    site::{Connection, DeviceSpec, Endpoint, ModbusEndpoint, ServerSettings, Site, Transport, WriteMode},
 };
 use crate::{
     model::Device,
-    profile::{Defaults, Library, Template, templates},
+    profile::{Defaults, Library, Template, modbus::Dialect, templates},
 };
 
 /// Resolves a whole site. A part with a problem is left out, so that the rest is checked as well; the caller looks at
@@ -93,10 +93,16 @@ fn connections<'a>(tables: &'a [At<ConnectionTable>], found: &mut Findings) -> V
             (Some(driver), Some(address), Some(timeout)) => Some(Connection {
                 name: name.value.0.clone(),
                 endpoint: match driver.value.0 {
-                    Driver::ModbusTcp => Endpoint::ModbusTcp {
-                        address: address.value.written.clone(),
+                    Driver::ModbusTcp => Endpoint::Modbus(ModbusEndpoint {
+                        transport: Transport::Tcp { address: address.value.written.clone(), tls: None },
                         timeout: millis(timeout.value.0),
-                    },
+                        connect_delay: Duration::ZERO,
+                        request_gap: Duration::ZERO,
+                        idle_close: None,
+                        max_in_flight: 1,
+                        check_ids: true,
+                        reconnect: (Duration::from_millis(250), Duration::from_secs(15)),
+                    }),
                 },
                 devices: Vec::new(),
             }),
@@ -142,9 +148,8 @@ fn attach<'a>(table: &'a DeviceTable, tags: Option<Tags>, open: &mut Open<'a>, f
         at.warn(found, "the Modbus specification reserves 248 to 254");
     }
     let (Some(tags), Some(connection)) = (tags, open.resolved.as_mut()) else { return };
-    let (driver, address) = match &connection.endpoint {
-        Endpoint::ModbusTcp { address, .. } => ("modbus-tcp", format!("{address} unit {unit_id}")),
-    };
+    let Endpoint::Modbus(ModbusEndpoint { transport, .. }) = &connection.endpoint;
+    let (driver, address) = (transport.driver(), format!("{} unit {unit_id}", transport.address()));
     let device = Device {
         name: name.value.0.clone(),
         description: tags.description,
@@ -156,7 +161,13 @@ fn attach<'a>(table: &'a DeviceTable, tags: Option<Tags>, open: &mut Open<'a>, f
     };
     let tags =
         tags.templates.iter().filter_map(|tag| tag.instantiate(&device.name, tags.defaults, found)).collect();
-    connection.devices.push(DeviceSpec { device: Arc::new(device), unit_id, tags });
+    connection.devices.push(DeviceSpec {
+        device: Arc::new(device),
+        unit_id,
+        broadcast: false,
+        dialect: Dialect::default(),
+        tags,
+    });
 }
 
 /// What a device has by its profile and its own tables.

@@ -1,10 +1,10 @@
 //! The resolved site: everything known, checked and with its defaults.
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{
     model::{Device, Tag},
-    profile,
+    profile::{self, modbus::Dialect},
 };
 
 /// A whole plant as one program serves it.
@@ -62,12 +62,74 @@ pub struct Connection {
 /// Where a link leads, and by which driver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    ModbusTcp {
+    Modbus(ModbusEndpoint),
+}
+
+/// A Modbus network: what carries it, and how requests follow one another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModbusEndpoint {
+    pub transport: Transport,
+    /// How long an answer, or a connect, may take, apart from the time that its characters take on a serial line.
+    pub timeout: Duration,
+    /// Pause between connecting and the first request.
+    pub connect_delay: Duration,
+    /// Least pause between an answer and the next request.
+    pub request_gap: Duration,
+    /// Closes the connection where nothing is due for so long.
+    pub idle_close: Option<Duration>,
+    /// Requests that may be on the wire at once.
+    pub max_in_flight: u8,
+    /// Whether answers must carry the transaction id of their request, as the specification says.
+    pub check_ids: bool,
+    /// First and longest delay between two tries to connect.
+    pub reconnect: (Duration, Duration),
+}
+
+/// What carries Modbus.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Transport {
+    /// Modbus TCP; with `tls`, Modbus/TCP Security.
+    Tcp {
         /// `host:port`; the host may be a name.
         address: String,
-        /// How long an answer, or a connect, may take.
-        timeout: Duration,
+        tls: Option<Tls>,
     },
+    /// RTU frames over TCP, as transparent serial servers pass them on.
+    RtuTcp {
+        address: String,
+    },
+    Rtu(Serial),
+}
+
+/// A serial port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Serial {
+    /// Path of the port, best one below `/dev/serial/by-id`.
+    pub port: String,
+    pub baud: u32,
+    pub parity: Parity,
+    /// 1 or 2.
+    pub stop_bits: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Parity {
+    None,
+    Odd,
+    /// What the specification asks for (Modbus over serial line V1.02, section 2.5.1).
+    #[default]
+    Even,
+}
+
+/// How a TLS peer is known, and how it knows us. Files are in PEM, and are read anew for every connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// Certificates of the authorities that may vouch for the device.
+    pub ca: PathBuf,
+    /// Our certificate with its chain, and its private key.
+    pub identity: Option<(PathBuf, PathBuf)>,
+    /// The name that the device's certificate must have; `None` takes the host of the address.
+    pub server_name: Option<String>,
 }
 
 /// One device with its tags, profile and site merged.
@@ -76,7 +138,32 @@ pub struct DeviceSpec {
     pub device: Arc<Device>,
     /// Modbus unit id.
     pub unit_id: u8,
+    /// Whether its unit id speaks to all devices at once: nothing answers, so nothing is read.
+    pub broadcast: bool,
+    pub dialect: Dialect,
     pub tags: Vec<TagSpec>,
+}
+
+impl Transport {
+    /// Where it leads, as people write it.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        match self {
+            Self::Tcp { address, .. } | Self::RtuTcp { address } => address,
+            Self::Rtu(serial) => &serial.port,
+        }
+    }
+
+    /// The name of the driver in site files.
+    #[must_use]
+    pub fn driver(&self) -> &'static str {
+        match self {
+            Self::Tcp { tls: None, .. } => "modbus-tcp",
+            Self::Tcp { tls: Some(_), .. } => "modbus-tls",
+            Self::RtuTcp { .. } => "modbus-rtu-tcp",
+            Self::Rtu(_) => "modbus-rtu",
+        }
+    }
 }
 
 /// One tag and where it comes from.

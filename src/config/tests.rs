@@ -7,11 +7,12 @@ use std::{path::Path, time::Duration};
 use serde_json::Value as Json;
 
 use super::{
-    Endpoint, Origin, Problems, Site, Source, What, WriteMode, load, load_text, profile_schema, site_schema,
+    Endpoint, ModbusEndpoint, Origin, Problems, Site, Source, What, WriteMode, load, load_text,
+    profile_schema, site_schema,
 };
 use crate::{
     cli::check,
-    codec::value::Order,
+    codec::value::{Order, Scale},
     model::{Access, Kind},
     profile::modbus::{Point, Table},
 };
@@ -81,8 +82,9 @@ fn the_example_site_means_what_it_says() {
     let site = file("config/boiler-house.toml").unwrap();
     assert_eq!(site.writes, WriteMode::Allow);
     assert_eq!(site.write_timeout, Duration::from_secs(5));
-    let Endpoint::ModbusTcp { address, timeout } = &site.connections[0].endpoint;
-    assert_eq!((address.as_str(), *timeout), ("127.0.0.1:5020", Duration::from_secs(1)));
+    let Endpoint::Modbus(ModbusEndpoint { transport, timeout, .. }) = &site.connections[0].endpoint;
+    let address = transport.address();
+    assert_eq!((address, *timeout), ("127.0.0.1:5020", Duration::from_secs(1)));
     let setpoint = &site.connections[0].devices[0].tags[6];
     assert_eq!(setpoint.tag.path.as_str(), "boiler/setpoint");
     assert_eq!(setpoint.tag.access, Access::ReadWrite);
@@ -165,7 +167,8 @@ fn decimals_are_those_that_were_written() {
         )))
         .unwrap();
         let Source::Modbus(point) = &site.connections[0].devices[0].tags[0].source;
-        assert_eq!(point.format.scale.to_string(), scale, "{written}");
+        let Scale::Linear { factor, .. } = point.format.scale else { panic!("{written}") };
+        assert_eq!(factor.to_string(), scale, "{written}");
     }
     for refused in ["true", "'0.1'", "nan", "inf", "1e300", "1e-300", "0", "0.0", "[1]", "1979-05-27"] {
         let problems = text(&with_tag(&format!(
@@ -216,12 +219,12 @@ fn addresses_are_compared_in_one_spelling() {
 #[test]
 fn byte_orders_of_a_width_are_taken_at_its_types_only() {
     for (kind, written, order) in [
-        ("int16", "BA", Some(Order::Badc)),
-        ("int16", "DCBA", Some(Order::Badc)),
-        ("int16", "CDAB", Some(Order::Abcd)),
-        ("float32", "CDAB", Some(Order::Cdab)),
-        ("float64", "CDAB", Some(Order::Cdab)),
-        ("float64", "HGFEDCBA", Some(Order::Dcba)),
+        ("int16", "BA", Some(Order::BADC)),
+        ("int16", "DCBA", Some(Order::BADC)),
+        ("int16", "CDAB", Some(Order::ABCD)),
+        ("float32", "CDAB", Some(Order::CDAB)),
+        ("float64", "CDAB", Some(Order::CDAB)),
+        ("float64", "HGFEDCBA", Some(Order::DCBA)),
         ("float32", "HGFEDCBA", None),
         ("float32", "BA", None),
         ("int16", "GHEFCDAB", None),
@@ -331,7 +334,7 @@ fn a05_addresses() {
             );
             let site = text(&with_tag(&register)).unwrap();
             let expected = u16::try_from(vector["pdu_address"].as_u64().unwrap()).unwrap();
-            assert_eq!(point(&site), (Table::Holding, expected, Order::Abcd), "{id}");
+            assert_eq!(point(&site), (Table::Holding, expected, Order::ABCD), "{id}");
         }
     }
     assert_eq!(seen, 12);

@@ -47,7 +47,20 @@ fn plant() -> Plant {
         let (description, unit) = (String::new(), Some("°C".into()));
         let (kind, scaled) = (Kind::Uint16, true);
         let (range, deadband, stale_after) = (None, None, None);
-        let tag = Tag { path, description, kind, scaled, unit, range, deadband, stale_after, access, limits };
+        let tag = Tag {
+            path,
+            description,
+            kind,
+            count: None,
+            labels: None,
+            scaled,
+            unit,
+            range,
+            deadband,
+            stale_after,
+            access,
+            limits,
+        };
         TagLayout { tag: Arc::new(tag), keep: None }
     };
     let device = Device { name: "boiler".into(), ..Device::default() };

@@ -11,6 +11,8 @@ pub enum Outcome {
     Differs,
     /// The device acknowledged; reading back failed.
     Written,
+    /// Sent to devices that answer nothing to it.
+    Sent,
     /// A rule of ours said no: nothing was sent.
     Rejected(Rule),
     /// The device said no.
@@ -72,6 +74,7 @@ impl Outcome {
             Self::Confirmed => "confirmed",
             Self::Differs => "differs",
             Self::Written => "written",
+            Self::Sent => "sent",
             Self::Rejected(_) => "rejected",
             Self::Refused => "refused",
             Self::NotSent => "not_sent",
@@ -83,7 +86,7 @@ impl Outcome {
     /// Whether the caller got what was asked for.
     #[must_use]
     pub fn is_success(self) -> bool {
-        matches!(self, Self::Confirmed | Self::Written | Self::DryRun)
+        matches!(self, Self::Confirmed | Self::Written | Self::Sent | Self::DryRun)
     }
 }
 

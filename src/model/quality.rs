@@ -23,6 +23,8 @@ pub enum Reason {
     DeviceRefused,
     /// The value lies outside the tag's `range`; it is kept.
     OutOfRange,
+    /// The device holds a value that stands for `not available`.
+    NotAvailable,
     /// The bytes are no value of the tag's type.
     DecodeError,
     /// No good sample for longer than `stale_after_ms`.
@@ -51,11 +53,12 @@ impl Quality {
 
 impl Reason {
     /// Every reason, for schemas.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NeverRead,
         Self::NotConnected,
         Self::DeviceSilent,
         Self::DeviceRefused,
+        Self::NotAvailable,
         Self::OutOfRange,
         Self::DecodeError,
         Self::Stale,
@@ -69,6 +72,7 @@ impl Reason {
             Self::NotConnected => "not_connected",
             Self::DeviceSilent => "device_silent",
             Self::DeviceRefused => "device_refused",
+            Self::NotAvailable => "not_available",
             Self::OutOfRange => "out_of_range",
             Self::DecodeError => "decode_error",
             Self::Stale => "stale",

@@ -11,7 +11,7 @@ use super::{Quality, TagId, Value};
 pub struct Sample {
     pub value: Value,
     pub quality: Quality,
-    /// A code or a label beside the reason, such as `exception 0x02 (illegal data address)`.
+    /// The label of a good value; else a code or text beside the reason, such as `exception 0x02 (illegal data address)`.
     pub detail: Option<Arc<str>>,
     /// A moment since which the value was taken from the device: when it was asked for; `None` until a first value came.
     pub source_time: Option<SystemTime>,

@@ -1,6 +1,6 @@
 //! What a tag and a device are, apart from the protocol that carries them.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use rust_decimal::Decimal;
 
@@ -12,6 +12,10 @@ pub struct Tag {
     pub path: TagPath,
     pub description: String,
     pub kind: Kind,
+    /// Number of elements of an array; `None` for a single value.
+    pub count: Option<u16>,
+    /// Words for its numbers.
+    pub labels: Option<Arc<Labels>>,
     /// Whether raw numbers are scaled on their way: integers then leave as decimals.
     pub scaled: bool,
     /// Engineering unit, as written.
@@ -30,15 +34,29 @@ pub struct Tag {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     Bool,
+    Int8,
+    Uint8,
     Int16,
     Uint16,
     Int32,
     Uint32,
+    Int48,
+    Uint48,
     Int64,
     Uint64,
+    Float16,
     Float32,
     Float64,
+    /// Four decimal digits in a register, one a nibble.
+    Bcd16,
+    /// Eight decimal digits in two registers.
+    Bcd32,
+    Text,
 }
+
+/// Words for numbers of a tag, such as 1 = `auto`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Labels(Vec<(i64, Arc<str>)>);
 
 /// Whether a tag may be written at all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -96,20 +114,50 @@ pub enum Refusal {
     RawRange { text: String, kind: Kind, min: String, max: String },
 }
 
+impl Labels {
+    /// Words by number; of two words for one number, or two numbers for one word, the first counts.
+    #[must_use]
+    pub fn new(pairs: impl IntoIterator<Item = (i64, Arc<str>)>) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+
+    #[must_use]
+    pub fn word(&self, number: i64) -> Option<&Arc<str>> {
+        self.0.iter().find(|(own, _)| *own == number).map(|(_, word)| word)
+    }
+
+    #[must_use]
+    pub fn number(&self, word: &str) -> Option<i64> {
+        self.0.iter().find(|(_, own)| **own == *word).map(|(number, _)| *number)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (i64, &Arc<str>)> {
+        self.0.iter().map(|(number, word)| (*number, word))
+    }
+}
+
 impl Kind {
     /// The name in profiles, such as `uint16`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Bool => "bool",
+            Self::Int8 => "int8",
+            Self::Uint8 => "uint8",
             Self::Int16 => "int16",
             Self::Uint16 => "uint16",
             Self::Int32 => "int32",
             Self::Uint32 => "uint32",
+            Self::Int48 => "int48",
+            Self::Uint48 => "uint48",
             Self::Int64 => "int64",
             Self::Uint64 => "uint64",
+            Self::Float16 => "float16",
             Self::Float32 => "float32",
             Self::Float64 => "float64",
+            Self::Bcd16 => "bcd16",
+            Self::Bcd32 => "bcd32",
+            Self::Text => "text",
         }
     }
 

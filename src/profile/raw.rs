@@ -165,29 +165,29 @@ impl Words for Access {
 
 impl Words for DefaultOrder {
     const WORDS: &'static [(&'static str, Self)] = &[
-        ("ABCD", Self(Order::Abcd)),
-        ("CDAB", Self(Order::Cdab)),
-        ("BADC", Self(Order::Badc)),
-        ("DCBA", Self(Order::Dcba)),
-        ("ABCDEFGH", Self(Order::Abcd)),
-        ("GHEFCDAB", Self(Order::Cdab)),
-        ("BADCFEHG", Self(Order::Badc)),
-        ("HGFEDCBA", Self(Order::Dcba)),
+        ("ABCD", Self(Order::ABCD)),
+        ("CDAB", Self(Order::CDAB)),
+        ("BADC", Self(Order::BADC)),
+        ("DCBA", Self(Order::DCBA)),
+        ("ABCDEFGH", Self(Order::ABCD)),
+        ("GHEFCDAB", Self(Order::CDAB)),
+        ("BADCFEHG", Self(Order::BADC)),
+        ("HGFEDCBA", Self(Order::DCBA)),
     ];
 }
 
 impl Words for TagOrder {
     const WORDS: &'static [(&'static str, Self)] = &[
-        ("ABCD", Self { order: Order::Abcd, width: None }),
-        ("CDAB", Self { order: Order::Cdab, width: None }),
-        ("BADC", Self { order: Order::Badc, width: None }),
-        ("DCBA", Self { order: Order::Dcba, width: None }),
-        ("AB", Self { order: Order::Abcd, width: Some(1) }),
-        ("BA", Self { order: Order::Badc, width: Some(1) }),
-        ("ABCDEFGH", Self { order: Order::Abcd, width: Some(4) }),
-        ("GHEFCDAB", Self { order: Order::Cdab, width: Some(4) }),
-        ("BADCFEHG", Self { order: Order::Badc, width: Some(4) }),
-        ("HGFEDCBA", Self { order: Order::Dcba, width: Some(4) }),
+        ("ABCD", Self { order: Order::ABCD, width: None }),
+        ("CDAB", Self { order: Order::CDAB, width: None }),
+        ("BADC", Self { order: Order::BADC, width: None }),
+        ("DCBA", Self { order: Order::DCBA, width: None }),
+        ("AB", Self { order: Order::ABCD, width: Some(1) }),
+        ("BA", Self { order: Order::BADC, width: Some(1) }),
+        ("ABCDEFGH", Self { order: Order::ABCD, width: Some(4) }),
+        ("GHEFCDAB", Self { order: Order::CDAB, width: Some(4) }),
+        ("BADCFEHG", Self { order: Order::BADC, width: Some(4) }),
+        ("HGFEDCBA", Self { order: Order::DCBA, width: Some(4) }),
     ];
 }
 

@@ -9,7 +9,7 @@ use super::{
     raw::{RegisterTable, TagTable, WriteTable},
 };
 use crate::{
-    codec::value::{Format, Order},
+    codec::value::{Format, Order, Scale},
     config::{
         Source, TagSpec,
         leaf::Choice,
@@ -263,7 +263,7 @@ fn holdable(kind: Kind, scale: Decimal, offset: Decimal) -> Option<(Decimal, Dec
         Kind::Uint32 => (Decimal::ZERO, Decimal::from(u32::MAX)),
         Kind::Int64 => (Decimal::from(i64::MIN), Decimal::from(i64::MAX)),
         Kind::Uint64 => (Decimal::ZERO, Decimal::from(u64::MAX)),
-        Kind::Bool | Kind::Float32 | Kind::Float64 => return None,
+        _ => return None,
     };
     let value = |raw: Decimal| raw.checked_mul(scale)?.checked_add(offset).map(|value| value.normalize());
     let (one, other) = (value(low)?, value(high)?);
@@ -294,6 +294,8 @@ impl Template {
             path,
             description: self.description.clone(),
             kind: self.kind,
+            count: None,
+            labels: None,
             scaled: self.scale != Decimal::ONE || !self.offset.is_zero(),
             unit: self.unit.clone(),
             range: self.range,
@@ -303,10 +305,12 @@ impl Template {
             limits: self.limits.clone(),
         };
         let order = effective(self.order.or(defaults.order).unwrap_or_default(), self.kind);
-        let format = Format { kind: self.kind, order, scale: self.scale, offset: self.offset };
+        let scale = Scale::Linear { factor: self.scale, offset: self.offset };
+        let format = Format { order, scale, ..Format::plain(self.kind) };
         let usual = if registers(self.kind) == 1 { WriteFunction::Single } else { WriteFunction::Multiple };
         let function = self.function.unwrap_or(usual);
-        let point = Point { table: self.table, address: self.address, format, function };
+        let point =
+            Point { table: self.table, address: self.address, format, function, settle: Duration::ZERO };
         Some(TagSpec { tag: Arc::new(tag), scan, source: Source::Modbus(point) })
     }
 }
@@ -314,17 +318,18 @@ impl Template {
 /// Registers that a value takes; 1 for a bool, which takes one bit.
 pub(crate) fn registers(kind: Kind) -> u16 {
     match kind {
-        Kind::Bool | Kind::Int16 | Kind::Uint16 => 1,
-        Kind::Int32 | Kind::Uint32 | Kind::Float32 => 2,
+        Kind::Int32 | Kind::Uint32 | Kind::Float32 | Kind::Bcd32 => 2,
+        Kind::Int48 | Kind::Uint48 => 3,
         Kind::Int64 | Kind::Uint64 | Kind::Float64 => 4,
+        _ => 1,
     }
 }
 
 /// The order as far as it makes a difference: a bool has none, a single register no order of words.
 fn effective(order: Order, kind: Kind) -> Order {
     match (kind, order) {
-        (Kind::Bool, _) | (Kind::Int16 | Kind::Uint16, Order::Abcd | Order::Cdab) => Order::Abcd,
-        (Kind::Int16 | Kind::Uint16, Order::Badc | Order::Dcba) => Order::Badc,
+        (Kind::Bool, _) | (Kind::Int16 | Kind::Uint16, Order::ABCD | Order::CDAB) => Order::ABCD,
+        (Kind::Int16 | Kind::Uint16, Order::BADC | Order::DCBA) => Order::BADC,
         (_, order) => order,
     }
 }

@@ -15,6 +15,8 @@ fn tag(path: &str, deadband: Option<f64>, stale_after: Option<u64>) -> Arc<Tag> 
         path: TagPath::parse(path).unwrap(),
         description: String::new(),
         kind: Kind::Float64,
+        count: None,
+        labels: None,
         scaled: false,
         unit: None,
         range: None,

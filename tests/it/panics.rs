@@ -50,6 +50,8 @@ async fn its_tags_are_bad_until_the_next_session_reads_them() {
         path: TagPath::parse("boiler/a").unwrap(),
         description: String::new(),
         kind: Kind::Uint16,
+        count: None,
+        labels: None,
         scaled: false,
         unit: None,
         range: None,

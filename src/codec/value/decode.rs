@@ -39,6 +39,7 @@ impl Codec {
                     Ok(Value::F64(value))
                 }
             }
+            _ => Err(self.length(registers)),
         }
     }
 
@@ -78,7 +79,7 @@ impl Codec {
 
     fn double(&self, registers: &[u16]) -> Result<u32, Fault> {
         let [high, low] = match registers {
-            [a, b] if self.order.swaps_words() => [*b, *a],
+            [a, b] if self.order.words => [*b, *a],
             [a, b] => [*a, *b],
             _ => return Err(self.length(registers)),
         };
@@ -87,7 +88,7 @@ impl Codec {
 
     fn quad(&self, registers: &[u16]) -> Result<u64, Fault> {
         let words = match registers {
-            [a, b, c, d] if self.order.swaps_words() => [*d, *c, *b, *a],
+            [a, b, c, d] if self.order.words => [*d, *c, *b, *a],
             [a, b, c, d] => [*a, *b, *c, *d],
             _ => return Err(self.length(registers)),
         };
@@ -95,7 +96,7 @@ impl Codec {
     }
 
     fn bytes(&self, word: u16) -> u16 {
-        if self.order.swaps_bytes() { word.swap_bytes() } else { word }
+        if self.order.bytes { word.swap_bytes() } else { word }
     }
 
     fn length(&self, registers: &[u16]) -> Fault {

@@ -17,7 +17,7 @@ impl Codec {
     /// The effective value is what decoding gives of the registers that would be sent.
     pub fn accept(&self, text: &str) -> Result<Accepted, Refusal> {
         let raw = self.encode_text(text)?;
-        let effective = self.decode(raw.as_slice()).map_err(|_fault| self.refused(text))?;
+        let effective = self.decode(raw.words()).map_err(|_fault| self.refused(text))?;
         Ok(Accepted { requested: self.requested(text), effective })
     }
 
@@ -64,7 +64,7 @@ impl Codec {
             Kind::Uint32 => u32::try_from(raw).ok().map(|value| self.double_words(value)),
             Kind::Int64 => i64::try_from(raw).ok().map(|value| self.quad_words(value.cast_unsigned())),
             Kind::Uint64 => u64::try_from(raw).ok().map(|value| self.quad_words(value)),
-            Kind::Bool | Kind::Float32 | Kind::Float64 => None,
+            _ => None,
         };
         words.ok_or_else(|| self.out_of_range(text))
     }
@@ -151,6 +151,7 @@ impl Codec {
             Kind::Float32 if !self.is_scaled() => (format!("{:e}", f32::MIN), format!("{:e}", f32::MAX)),
             Kind::Float32 => (float(f32::MIN.into()), float(f32::MAX.into())),
             Kind::Float64 => (float(f64::MIN), float(f64::MAX)),
+            _ => (integer(0), integer(0)),
         }
     }
 
@@ -163,14 +164,11 @@ impl Codec {
     }
 
     fn order_words<const N: usize>(&self, mut words: [u16; N]) -> Raw {
-        if self.order.swaps_words() {
+        if self.order.words {
             words.reverse();
         }
-        let mut raw = Raw { words: [0; 4], length: N };
-        for (place, word) in raw.words.iter_mut().zip(words) {
-            *place = if self.order.swaps_bytes() { word.swap_bytes() } else { word };
-        }
-        raw
+        let swap = |word: u16| if self.order.bytes { word.swap_bytes() } else { word };
+        Raw::Words(words.into_iter().map(swap).collect())
     }
 }
 

@@ -9,15 +9,16 @@ use super::*;
 fn format(kind: Kind, order: Order, scale: &str, offset: &str) -> Format {
     let decimal =
         |text: &str| Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).unwrap();
-    Format { kind, order, scale: decimal(scale), offset: decimal(offset) }
+    let scale = Scale::Linear { factor: decimal(scale), offset: decimal(offset) };
+    Format { order, scale, ..Format::plain(kind) }
 }
 
 fn plain(kind: Kind) -> Format {
-    format(kind, Order::Abcd, "1", "0")
+    format(kind, Order::ABCD, "1", "0")
 }
 
 fn scaled(kind: Kind, scale: &str) -> Format {
-    format(kind, Order::Abcd, scale, "0")
+    format(kind, Order::ABCD, scale, "0")
 }
 
 fn kind(name: &str) -> Kind {
@@ -37,10 +38,10 @@ fn kind(name: &str) -> Kind {
 
 fn order(name: &str) -> Order {
     match name {
-        "AB" | "ABCD" => Order::Abcd,
-        "CDAB" => Order::Cdab,
-        "BA" | "BADC" => Order::Badc,
-        "DCBA" => Order::Dcba,
+        "AB" | "ABCD" => Order::ABCD,
+        "CDAB" => Order::CDAB,
+        "BA" | "BADC" => Order::BADC,
+        "DCBA" => Order::DCBA,
         other => panic!("order {other}"),
     }
 }
@@ -80,7 +81,7 @@ fn check(case: &str, expected_count: usize) {
             let shown = serde_json_text(&value);
             assert_eq!(decimal(&shown), decimal(expected), "{id}: {shown}");
         }
-        assert_eq!(format.encode(&value).unwrap().as_slice(), words, "{id}: and back");
+        assert_eq!(format.encode(&value).unwrap().words(), words, "{id}: and back");
     }
 }
 
@@ -110,10 +111,10 @@ fn scaling_of_a07() {
 fn wide_values_in_every_order() {
     let words =
         |order| format(Kind::Uint64, order, "1", "0").encode(&Value::U64(0x0102_0304_0506_0708)).unwrap();
-    assert_eq!(words(Order::Abcd).as_slice(), [0x0102, 0x0304, 0x0506, 0x0708]);
-    assert_eq!(words(Order::Cdab).as_slice(), [0x0708, 0x0506, 0x0304, 0x0102]);
-    assert_eq!(words(Order::Badc).as_slice(), [0x0201, 0x0403, 0x0605, 0x0807]);
-    assert_eq!(words(Order::Dcba).as_slice(), [0x0807, 0x0605, 0x0403, 0x0201]);
+    assert_eq!(words(Order::ABCD).words(), [0x0102, 0x0304, 0x0506, 0x0708]);
+    assert_eq!(words(Order::CDAB).words(), [0x0708, 0x0506, 0x0304, 0x0102]);
+    assert_eq!(words(Order::BADC).words(), [0x0201, 0x0403, 0x0605, 0x0807]);
+    assert_eq!(words(Order::DCBA).words(), [0x0807, 0x0605, 0x0403, 0x0201]);
 }
 
 #[test]
@@ -136,7 +137,7 @@ fn wide_integers_keep_every_digit() {
 
 #[test]
 fn many_digits_are_the_nearest_double() {
-    let format = format(Kind::Uint32, Order::Abcd, "0.3333333333333333333333333333", "0");
+    let format = format(Kind::Uint32, Order::ABCD, "0.3333333333333333333333333333", "0");
     let value = format.decode(&[0xFFFF, 0xFFFF]).unwrap();
     let nearest: f64 = "1431655764.9999999999999999998568348".parse().unwrap();
     assert_eq!(value, Value::F64(nearest));
@@ -191,7 +192,7 @@ fn writes_round_to_the_raw_step() {
         (Kind::Float32, "1", "0", "1e-60", "0"),
     ];
     for (kind, scale, offset, asked, held) in cases {
-        let accepted = format(kind, Order::Abcd, scale, offset).accept(asked).unwrap();
+        let accepted = format(kind, Order::ABCD, scale, offset).accept(asked).unwrap();
         assert_eq!(accepted.effective.to_string(), held, "{asked} as {kind} × {scale} + {offset}");
     }
     let accepted = scaled(Kind::Uint16, "0.1").accept("21.37").unwrap();
@@ -240,7 +241,7 @@ fn what_the_raw_type_cannot_hold_is_refused_in_engineering_units() {
     assert_eq!(range(scaled(Kind::Uint16, "0.1"), "6553.6"), "0 to 6553.5");
     assert_eq!(range(scaled(Kind::Uint16, "0.1"), "-0.1"), "0 to 6553.5");
     assert_eq!(range(scaled(Kind::Int16, "-0.1"), "3276.9"), "-3276.7 to 3276.8");
-    assert_eq!(range(format(Kind::Uint16, Order::Abcd, "0.1", "-40"), "-41"), "-40 to 6513.5");
+    assert_eq!(range(format(Kind::Uint16, Order::ABCD, "0.1", "-40"), "-41"), "-40 to 6513.5");
     assert_eq!(range(plain(Kind::Uint64), "18446744073709551616"), "0 to 18446744073709551615");
     assert_eq!(range(plain(Kind::Int16), "1e300"), "-32768 to 32767");
     assert_eq!(range(plain(Kind::Int16), "1e999999999999"), "-32768 to 32767");
@@ -260,7 +261,7 @@ fn a_bool_is_no_number() {
 }
 
 fn any_order() -> impl Strategy<Value = Order> {
-    prop_oneof![Just(Order::Abcd), Just(Order::Cdab), Just(Order::Badc), Just(Order::Dcba)]
+    prop_oneof![Just(Order::ABCD), Just(Order::CDAB), Just(Order::BADC), Just(Order::DCBA)]
 }
 
 fn any_integer() -> impl Strategy<Value = Kind> {
@@ -290,11 +291,11 @@ proptest! {
         } else {
             (Decimal::new(mantissa, places), Decimal::new(offset, 2))
         };
-        let format = Format { kind, order, scale, offset };
+        let format = Format { order, scale: Scale::Linear { factor: scale, offset }, ..Format::plain(kind) };
         let words = words.get(..usize::from(format.registers())).unwrap();
         let value = format.decode(words).unwrap();
         let encoded = format.encode(&value).unwrap();
-        prop_assert_eq!(encoded.as_slice(), words);
+        prop_assert_eq!(encoded.words(), words);
         let accepted = format.accept(&value.to_string()).unwrap();
         prop_assert_eq!(accepted.effective, value);
     }
@@ -302,9 +303,9 @@ proptest! {
     #[test]
     fn scaled_integers_are_the_exact_decimal(raw in any::<i32>(), mantissa in 1_i64..10_000, places in 0_u32..5) {
         let scale = Decimal::new(mantissa, places);
-        let format = Format { kind: Kind::Int32, order: Order::Abcd, scale, offset: Decimal::ZERO };
+        let format = Format { scale: Scale::Linear { factor: scale, offset: Decimal::ZERO }, ..Format::plain(Kind::Int32) };
         let encoded = plain(Kind::Int32).encode(&Value::I64(raw.into())).unwrap();
-        let value = format.decode(encoded.as_slice()).unwrap();
+        let value = format.decode(encoded.words()).unwrap();
         let exact: f64 = (Decimal::from(raw) * scale).to_string().parse().unwrap();
         prop_assert_eq!(value.as_f64(), Some(exact));
     }
@@ -317,7 +318,7 @@ proptest! {
                 (0..format.registers()).map(|at| u16::try_from(bits >> (16 * at) & 0xFFFF).unwrap()).collect();
             if let Ok(value) = format.decode(&words) {
                 let encoded = format.encode(&value).unwrap();
-                prop_assert_eq!(encoded.as_slice(), words.as_slice());
+                prop_assert_eq!(encoded.words(), words.as_slice());
                 prop_assert_eq!(format.accept(&value.to_string()).unwrap().effective, value);
             }
         }
@@ -330,10 +331,10 @@ proptest! {
         places in 0_u32..28,
     ) {
         for kind in [kind, Kind::Float32, Kind::Float64] {
-            let format = Format { scale: Decimal::new(25, places), ..plain(kind) };
+            let format = Format { scale: Scale::Linear { factor: Decimal::new(25, places), offset: Decimal::ZERO }, ..plain(kind) };
             if let Ok(accepted) = format.accept(&text) {
                 let again = format.encode(&accepted.effective).unwrap();
-                let again = format.decode(again.as_slice()).unwrap();
+                let again = format.decode(again.words()).unwrap();
                 if kind == Kind::Float64 {
                     // Two doubles can stand for one scaled double: the last digit may move.
                     let (again, first) = (again.as_f64().unwrap(), accepted.effective.as_f64().unwrap());

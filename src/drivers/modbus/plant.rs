@@ -199,7 +199,7 @@ impl Entry {
             Payload::Bit(on) => {
                 Request::WriteMultipleCoils(self.address, Cow::Borrowed(std::slice::from_ref(on)))
             }
-            Payload::Words(raw) => match raw.as_slice() {
+            Payload::Words(raw) => match raw.words() {
                 [word] if self.function == WriteFunction::Single => {
                     Request::WriteSingleRegister(self.address, *word)
                 }
@@ -278,7 +278,7 @@ impl Payload {
     pub(super) fn is(&self, data: &Data) -> bool {
         match (self, data) {
             (Self::Bit(sent), Data::Bits(held)) => held.first() == Some(sent),
-            (Self::Words(sent), Data::Words(held)) => held.as_slice() == sent.as_slice(),
+            (Self::Words(sent), Data::Words(held)) => held.as_slice() == sent.words(),
             _ => false,
         }
     }

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
-    codec::value::{Format, Order},
+    codec::value::{Format, Scale},
     link::{Command, Permit, Publish, Queue, queue},
     model::{DeviceState, Kind, Quality, Reason, Report, Update, Value},
     profile::modbus::{Table, WriteFunction},
@@ -37,13 +37,13 @@ fn hex(text: &str) -> Vec<u8> {
 
 fn format(kind: Kind, scale: &str) -> Format {
     let scale = Decimal::from_str_exact(scale).unwrap();
-    Format { kind, order: Order::Abcd, scale, offset: Decimal::ZERO }
+    Format { scale: Scale::Linear { factor: scale, offset: Decimal::ZERO }, ..Format::plain(kind) }
 }
 
 fn polled(id: u32, table: Table, address: u16, kind: Kind) -> Polled {
     let format = format(kind, "1");
     let function = if format.registers() == 1 { WriteFunction::Single } else { WriteFunction::Multiple };
-    let point = Point { table, address, format, function };
+    let point = Point { table, address, format, function, settle: Duration::ZERO };
     Polled { id: TagId(id), scan: SECOND, range: None, point }
 }
 

@@ -53,6 +53,8 @@ fn tag(path: &str, kind: Kind, access: Access) -> Arc<Tag> {
         path: TagPath::parse(path).unwrap(),
         description: format!("What {path} measures"),
         kind,
+        count: None,
+        labels: None,
         scaled: false,
         unit: Some("°C".into()),
         range: Some((0.0, 150.0)),
