@@ -12,6 +12,7 @@
 
 mod again;
 mod health;
+pub mod holes;
 pub mod plan;
 mod plant;
 mod poll;

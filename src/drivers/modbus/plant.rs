@@ -7,7 +7,7 @@ use tokio_modbus::{Request, Response};
 
 use super::{
     Unit,
-    plan::{MAX_GAP, Need, Read, plan},
+    plan::{Need, Read, plan},
 };
 use crate::{
     codec::value::{Codec, Fault, Raw},
@@ -124,13 +124,14 @@ impl Plant {
         }
         let index: HashMap<TagId, usize> =
             entries.iter().enumerate().map(|(at, entry)| (entry.id, at)).collect();
-        let plan = plan(&needs, MAX_GAP);
+        let plan = plan(&needs, &[]);
         let classes = plan.classes.iter().map(|class| Class {
             unit: class.unit,
             scan: class.scan,
             blocks: class.reads.iter().map(|read| Arc::new(Block::new(read, &index))).collect(),
         });
-        Self { units: members, classes: classes.collect(), impossible: plan.impossible, entries, index }
+        let impossible = plan.impossible.iter().map(|(tag, _)| *tag).collect();
+        Self { units: members, classes: classes.collect(), impossible, entries, index }
     }
 
     pub(super) fn find(&self, tag: TagId) -> Option<usize> {
