@@ -42,7 +42,7 @@ def library() -> Any:
     try:
         found = ctypes.CDLL(_NAME, use_errno=True)
     except OSError:
-        raise AssertionError(f"{_NAME} is missing: install libmodbus5 (Debian, Ubuntu) and try again") from None
+        raise AssertionError(f"{_NAME} is missing: install it (Debian, Ubuntu: apt-get install libmodbus5)") from None
     words = POINTER(c_uint16)
     for name, result, arguments in (
         ("modbus_new_tcp", c_void_p, [c_char_p, c_int]),

@@ -20,7 +20,7 @@ class Master:
 
     def __init__(self, place: dict[str, Any], unit: int = 1) -> None:
         found = shutil.which("mbpoll")
-        assert found, "mbpoll is missing: install mbpoll (Debian, Ubuntu) and try again"
+        assert found, "mbpoll is missing: install it (Debian, Ubuntu: apt-get install mbpoll)"
         self._common = [found, "-0", "-1", "-a", str(unit), "-o", "2"]
         if place["driver"] == "modbus-rtu":
             self._common += ["-m", "rtu", "-b", str(place["baud"]), "-P", place["parity"]]
