@@ -76,7 +76,7 @@ def floating(registers: Sequence[int], order: str) -> float:
     Its `modbus_set_float_…` are no help: in 3.1.6, which Debian 12 has, they exchange the bytes of each word.
     """
     function = getattr(library(), f"modbus_get_float_{order.lower()}")
-    return function((c_uint16 * 2)(*registers))
+    return float(function((c_uint16 * 2)(*registers)))
 
 
 class Server:

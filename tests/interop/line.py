@@ -76,6 +76,11 @@ class Line:
         """Whether a program has the near port open."""
         return self._background.do(lambda: self._near is not None and self._near.held)
 
+    @property
+    def served(self) -> bool:
+        """Whether a program has the far port open."""
+        return self._background.do(lambda: self._far.held)
+
     def close(self) -> None:
         if self._near is not None:
             self.unplug()

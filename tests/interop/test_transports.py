@@ -132,7 +132,7 @@ async def test_a_broadcast_reaches_all_units(tmp_path: Path, save: Save, play: P
     units = (1,) if kind.player == "libmodbus" else (1, 2)
     device = play(kind, units)
     everyone = [writable("setpoint", "holding", 10, "uint16"), writable("pump", "coil", 2, "bool")]
-    only = {"broadcast": True} if kind.transport == "tcp" else {}
+    only: dict[str, Any] = {"broadcast": True} if kind.transport == "tcp" else {}
     site = Site().connect("plc", device.place).device("all", everyone, unit_id=0, **only)
     for unit in units:
         site.device(f"unit-{unit}", [tag("setpoint", "holding", 10, "uint16")], unit_id=unit)
