@@ -38,10 +38,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use wire::{Framing, Wire};
 
 use crate::{
-    config::{DeviceSpec, ModbusEndpoint, Parity, Source, Transport},
+    config::{DeviceSpec, ModbusEndpoint, Parity, Serial, Source, Tls, Transport},
     link::{
         Counters, Driver, Inbox, LinkError, SessionEnd, Sink,
-        transport::{self, Delivery},
+        transport::{self, Delivery, serial::StopBits, tls::Security},
     },
     model::{DeviceId, TagId},
     profile::modbus::{Dialect, Point},
@@ -146,6 +146,41 @@ impl Modbus {
     }
 }
 
+async fn open(endpoint: &ModbusEndpoint) -> Result<Connection, LinkError> {
+    let limit = endpoint.timeout;
+    match &endpoint.transport {
+        Transport::Tcp { address, tls: None } | Transport::RtuTcp { address } => {
+            let stream = transport::tcp::connect(address, limit).await?;
+            let delivery = Delivery::of(&stream);
+            Ok(Connection { stream: Box::new(stream), delivery })
+        }
+        Transport::Tcp { address, tls: Some(tls) } => {
+            let Tls { ca, identity, server_name } = tls.clone();
+            let security = Security { ca, identity, server_name };
+            let (stream, delivery) = transport::tls::connect(address, limit, &security).await?;
+            Ok(Connection { stream: Box::new(stream), delivery })
+        }
+        Transport::Rtu(serial) => {
+            let stream = transport::serial::open(&settings(serial))?;
+            // What a port took goes over its line at once; nobody holds it back.
+            Ok(Connection { stream: Box::new(stream), delivery: Delivery::told_by(|| false) })
+        }
+    }
+}
+
+fn settings(serial: &Serial) -> transport::serial::Settings {
+    transport::serial::Settings {
+        path: serial.port.clone(),
+        baud: serial.baud,
+        parity: match serial.parity {
+            Parity::None => transport::serial::Parity::None,
+            Parity::Odd => transport::serial::Parity::Odd,
+            Parity::Even => transport::serial::Parity::Even,
+        },
+        stop_bits: if serial.stop_bits == 2 { StopBits::Two } else { StopBits::One },
+    }
+}
+
 /// How frames are told apart on a transport.
 fn framing(endpoint: &ModbusEndpoint) -> Framing {
     match &endpoint.transport {
@@ -164,18 +199,7 @@ impl Driver for Modbus {
     type Connection = Connection;
 
     async fn connect(&mut self) -> Result<Connection, LinkError> {
-        let limit = self.endpoint.timeout;
-        let opened = match &self.endpoint.transport {
-            Transport::Tcp { address, tls: None } | Transport::RtuTcp { address } => {
-                let stream = transport::tcp::connect(address, limit).await?;
-                let delivery = Delivery::of(&stream);
-                Ok(Connection { stream: Box::new(stream), delivery })
-            }
-            other => Err(LinkError {
-                address: other.address().to_owned(),
-                problem: "this transport is not built yet".to_owned(),
-            }),
-        };
+        let opened = open(&self.endpoint).await;
         if opened.is_err() {
             // What comes after a failed try is a new session.
             self.parked = None;
