@@ -74,7 +74,7 @@ impl Scan {
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             search: Search::new(scope, may_crowd),
-            caller: Caller { endpoint, counters: Arc::default(), wire: None, late: None },
+            caller: Caller { endpoint, counters: Arc::default(), wire: None, late: None, hint: None },
             pace,
             begun: None,
         }
@@ -95,6 +95,7 @@ impl Scan {
     #[must_use]
     pub fn survey(&self) -> Survey {
         let mut survey = self.search.survey();
+        survey.hint.clone_from(&self.caller.hint);
         survey.counts.late = self.caller.counters.dropped.load(Ordering::Relaxed);
         survey
     }
@@ -116,7 +117,7 @@ impl Scan {
         self.search.most_left()
     }
 
-    /// How long the rest takes at most, if it goes on as it did; at the beginning, if nothing answers.
+    /// How long the rest takes, if it goes on as it did; at the beginning, if nothing answers.
     #[must_use]
     pub fn time_left(&self) -> Duration {
         let asked = u32::try_from(self.search.requests()).unwrap_or(u32::MAX);
@@ -136,6 +137,8 @@ struct Caller {
     wire: Option<Wire<Box<dyn Stream>>>,
     /// A unit whose answer did not come in time, and may still come.
     late: Option<u8>,
+    /// What the wire says of answers that it dropped.
+    hint: Option<String>,
 }
 
 impl Caller {
@@ -147,6 +150,7 @@ impl Caller {
         };
         let reply = self.exchange(&mut wire, question).await;
         self.late = (reply == Reply::Silent).then_some(question.unit);
+        self.hint = wire.hint().or(self.hint.take());
         if !matches!(reply, Reply::Lost(_)) {
             self.wire = Some(wire);
         }

@@ -261,10 +261,6 @@ impl Cover {
     /// The refused block, as far as the search went through it.
     fn seam(&self, limit: Limit) -> Region {
         let address = |at: u32| u16::try_from(at).unwrap_or(u16::MAX);
-        Region {
-            table: self.extent.region.table,
-            first: address(limit.first),
-            last: address(limit.end - 1),
-        }
+        Region { table: self.extent.region.table, first: address(limit.first), last: address(limit.end - 1) }
     }
 }

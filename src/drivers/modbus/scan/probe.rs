@@ -94,9 +94,9 @@ impl From<Answer> for Reply {
             Answer::Response(Response::ReadCoils(bits) | Response::ReadDiscreteInputs(bits)) => {
                 Self::Cells(bits.into_iter().map(u16::from).collect())
             }
-            Answer::Response(
-                Response::ReadHoldingRegisters(words) | Response::ReadInputRegisters(words),
-            ) => Self::Cells(words),
+            Answer::Response(Response::ReadHoldingRegisters(words) | Response::ReadInputRegisters(words)) => {
+                Self::Cells(words)
+            }
             Answer::Response(Response::ReadDeviceIdentification(response)) => {
                 Self::Identity(Objects::from(response))
             }
@@ -107,7 +107,8 @@ impl From<Answer> for Reply {
 
 impl From<ReadDeviceIdentificationResponse> for Objects {
     fn from(response: ReadDeviceIdentificationResponse) -> Self {
-        let ReadDeviceIdentificationResponse { conformity_level, more_follows, next_object_id, .. } = response;
+        let ReadDeviceIdentificationResponse { conformity_level, more_follows, next_object_id, .. } =
+            response;
         let objects = response.device_id_objects.into_iter();
         Self {
             objects: objects.map(|object| (object.id, object.value.to_vec())).collect(),

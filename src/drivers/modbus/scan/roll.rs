@@ -32,6 +32,7 @@ pub(super) struct Roll {
     silent: Vec<u8>,
     found: BTreeMap<u8, Heard>,
     asked: usize,
+    is_first: bool,
     /// Whether one device may answer to every id.
     may_crowd: bool,
     crowd: Option<Crowd>,
@@ -57,6 +58,7 @@ impl Roll {
             silent: Vec::new(),
             found: BTreeMap::new(),
             asked: units.len(),
+            is_first: true,
             may_crowd,
             crowd: None,
             strangers: VecDeque::new(),
@@ -87,7 +89,9 @@ impl Roll {
             self.silent.push(asked.unit);
         }
         if self.waiting.is_empty() {
-            self.gather();
+            if std::mem::take(&mut self.is_first) && self.may_crowd {
+                self.gather();
+            }
             self.tables.pop_front();
             if !self.tables.is_empty() {
                 self.waiting.extend(self.silent.drain(..));
@@ -111,10 +115,10 @@ impl Roll {
         self.waiting.len() + later + 2 * self.strangers.len()
     }
 
-    /// Looks whether those that answered so far are one device. Only once: after the first table.
+    /// Looks whether those that answered to the first table are one device.
     fn gather(&mut self) {
         let is_crowd = self.asked >= MANY && self.found.len() * 4 >= self.asked * 3;
-        if !self.may_crowd || !is_crowd || self.crowd.is_some() {
+        if !is_crowd {
             return;
         }
         let Some(common) = self.most_common() else { return };

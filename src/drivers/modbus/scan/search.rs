@@ -117,7 +117,8 @@ impl Search {
         }));
         units.sort_by_key(|found| found.unit);
         let is_complete = matches!(self.phase, Phase::Done);
-        Survey { units, crowd, counts: self.counts, is_complete, given_up: self.given_up.clone() }
+        let given_up = self.given_up.clone();
+        Survey { units, crowd, counts: self.counts, is_complete, given_up, hint: None }
     }
 
     pub(super) fn place(&self) -> Place {
@@ -152,6 +153,9 @@ impl Search {
 
     /// Requests that are left in this phase at most, but for a few; of units that were not called yet nobody can tell.
     pub(super) fn most_left(&self) -> usize {
+        if self.given_up.is_some() {
+            return 0;
+        }
         let each = |region: &Region| (usize::from(region.last - region.first) + 1) * 3 / 2;
         match &self.phase {
             Phase::Roll(roll) => roll.most_left(),

@@ -15,7 +15,12 @@ pub struct Survey {
     pub is_complete: bool,
     /// Why nothing more was asked, where the peer gave no answer to anything.
     pub given_up: Option<String>,
+    /// What seems to be wrong with a peer whose answers do not count.
+    pub hint: Option<String>,
 }
+
+/// Fewer zeros may well be values.
+const BLANK: usize = 16;
 
 /// What was asked, and how often it was not answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -169,7 +174,10 @@ impl Extent {
     #[must_use]
     pub fn is_blank(&self) -> bool {
         let all = usize::from(self.region.last - self.region.first) + 1;
-        self.state == State::Done && self.values.len() == all && self.values.values().all(|value| *value == 0)
+        self.state == State::Done
+            && all >= BLANK
+            && self.values.len() == all
+            && self.values.values().all(|value| *value == 0)
     }
 }
 

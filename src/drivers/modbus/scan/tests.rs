@@ -90,10 +90,7 @@ fn all_ids_are_called_by_one_table_before_the_next() {
     assert!(asked[..4].iter().all(|question| is_call(question, Table::Holding)));
     let extents = &survey.units[0].extents;
     let readable: Vec<_> = extents.iter().map(|extent| (extent.table(), extent.values.len())).collect();
-    assert_eq!(
-        readable,
-        [(Table::Holding, 0), (Table::Input, 0), (Table::Coil, 3), (Table::Discrete, 0)]
-    );
+    assert_eq!(readable, [(Table::Holding, 0), (Table::Input, 0), (Table::Coil, 3), (Table::Discrete, 0)]);
     assert!(extents[0].refusals.contains_key(&Refusal::Silent));
 }
 
@@ -191,9 +188,11 @@ fn identity_in_parts_and_levels() {
 #[test]
 fn an_identity_without_end_is_ended() {
     let network = |_: u8, probe: Probe| match probe {
-        Probe::Identify { object, .. } => {
-            Reply::Identity(Objects { objects: vec![(object, vec![b'x'])], regular: false, next: object.checked_add(1) })
-        }
+        Probe::Identify { object, .. } => Reply::Identity(Objects {
+            objects: vec![(object, vec![b'x'])],
+            regular: false,
+            next: object.checked_add(1),
+        }),
         Probe::Read { .. } => Reply::Exception(2),
     };
     let (survey, _) = run(&scope([1], &[Table::Holding], 0), false, network);

@@ -73,9 +73,7 @@ impl Visit {
             return Some(self.known);
         }
         match &self.step {
-            Step::Identify(inquiry) => {
-                Some(Probe::Identify { level: inquiry.level, object: inquiry.object })
-            }
+            Step::Identify(inquiry) => Some(Probe::Identify { level: inquiry.level, object: inquiry.object }),
             Step::Cover(cover) => cover.next(),
             Step::Done => None,
         }

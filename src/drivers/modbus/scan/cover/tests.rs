@@ -164,8 +164,7 @@ fn exception_3_that_speaks_of_addresses_makes_no_cap() {
 #[test]
 fn a_cap_and_holes_together() {
     let missing = has(&[5..=90, 100..=500]);
-    let device =
-        |first: u16, count: u16| if count > 30 { Some(VALUE) } else { missing(first, count) };
+    let device = |first: u16, count: u16| if count > 30 { Some(VALUE) } else { missing(first, count) };
     let (extent, _) = run(region(Table::Input, 0, 599), device);
     assert_eq!(extent.ranges(), [(5, 90), (100, 500)]);
     assert_eq!(extent.cap, Some(Cap { answered: 30, refused: 31 }));
