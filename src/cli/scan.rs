@@ -46,7 +46,7 @@ pub enum Network {
 #[derive(Debug, Args)]
 pub struct ModbusArgs {
     /// Name of a connection of the site, or without --config an address: tcp://host:port, tls://host:port?ca=ca.pem,
-    /// rtu-tcp://host:port or rtu:///dev/ttyUSB0?baud=19200&parity=even&stop_bits=1
+    /// rtu-tcp://host:port or `rtu:///dev/ttyUSB0?baud=19200&parity=even&stop_bits=1`
     #[arg(long, value_name = "WHAT")]
     pub connection: String,
     /// Site file that has the connection

@@ -97,10 +97,9 @@ struct Line {
 fn render(found: &Found) -> String {
     let identity = &found.identity;
     let model = identity.product().map_or_else(|| format!("unknown (unit {})", found.unit), str::to_owned);
-    let mut description = "Draft of a scan: raw values, of which nobody has said what they mean".to_owned();
-    if let Some(revision) = identity.revision() {
-        description.push_str(&format!("; revision {revision}"));
-    }
+    let revision = identity.revision().map(|revision| format!("; revision {revision}")).unwrap_or_default();
+    let description =
+        format!("Draft of a scan: raw values, of which nobody has said what they mean{revision}");
     let mut lines = vec![
         "# A draft by `fieldbridge scan modbus`. Name what is known, give it type, scale and unit, and delete the rest.".to_owned(),
         "protocol = \"modbus\"".to_owned(),

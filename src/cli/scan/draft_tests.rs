@@ -55,7 +55,7 @@ fn a_draft_of_one_unit_has_the_name_that_was_given() {
     survey.units.truncate(1);
     let file = folder.path().join("pump.toml");
     let drafts = Drafts::claim(file.clone()).unwrap();
-    assert_eq!(drafts.write(&survey).unwrap(), [file.clone()]);
+    assert_eq!(drafts.write(&survey).unwrap(), std::slice::from_ref(&file));
     let told = drafts.write(&survey).unwrap_err().to_string();
     assert!(
         told.ends_with(

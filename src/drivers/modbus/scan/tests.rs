@@ -50,7 +50,7 @@ fn device(probe: Probe, there: u16, value: u16) -> Reply {
     }
 }
 
-fn is_call(question: &Question, table: Table) -> bool {
+fn is_call(question: Question, table: Table) -> bool {
     question.probe == Probe::Read { table, first: 0, count: 1 }
 }
 
@@ -87,7 +87,7 @@ fn all_ids_are_called_by_one_table_before_the_next() {
     assert_eq!(units(&survey), [3]);
     let order: Vec<u8> = asked.iter().take(16).map(|question| question.unit).collect();
     assert_eq!(order, [1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 4, 3]);
-    assert!(asked[..4].iter().all(|question| is_call(question, Table::Holding)));
+    assert!(asked[..4].iter().all(|question| is_call(*question, Table::Holding)));
     let extents = &survey.units[0].extents;
     let readable: Vec<_> = extents.iter().map(|extent| (extent.table(), extent.values.len())).collect();
     assert_eq!(readable, [(Table::Holding, 0), (Table::Input, 0), (Table::Coil, 3), (Table::Discrete, 0)]);
@@ -123,7 +123,7 @@ fn values_that_change_make_no_other_device() {
     let calls = RefCell::new(0);
     let network = |_: u8, probe: Probe| {
         *calls.borrow_mut() += 1;
-        device(probe, 5, if *calls.borrow() > 15 { 1 } else { 0 })
+        device(probe, 5, u16::from(*calls.borrow() > 15))
     };
     let (survey, asked) = run(&scope(1..=20, &[Table::Holding], 9), true, network);
     assert_eq!(survey.crowd, Some(Crowd { unit: 1, count: 20, has_data: true }));
@@ -238,7 +238,7 @@ fn silence_to_what_is_not_there_is_told_from_a_unit_that_is_gone() {
     assert_eq!((extents[0].ranges(), *state), (vec![(0, 3)], Progress::Done));
     assert_eq!(extents[0].state, State::Done);
     // The identity, the first block, and then every eighth in a row has it shown that it is there.
-    let shown = asked.iter().filter(|question| is_call(question, Table::Holding)).count();
+    let shown = asked.iter().filter(|question| is_call(**question, Table::Holding)).count();
     assert!((3..=6).contains(&shown), "{shown}");
 
     let left = RefCell::new(40);

@@ -172,12 +172,11 @@ impl Visit {
     /// Goes on to the next table.
     fn turn(&mut self) {
         self.put_away();
-        self.step = match self.left.pop_front() {
-            Some(region) => Step::Cover(Box::new(Cover::new(region, self.sizes(region.table)))),
-            None => {
-                self.found.state = Progress::Done;
-                Step::Done
-            }
+        self.step = if let Some(region) = self.left.pop_front() {
+            Step::Cover(Box::new(Cover::new(region, self.sizes(region.table))))
+        } else {
+            self.found.state = Progress::Done;
+            Step::Done
         };
     }
 

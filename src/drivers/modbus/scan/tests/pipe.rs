@@ -84,7 +84,7 @@ fn network(
 /// The answer of a device with `there` registers and bits from 0 on, all ones.
 fn pdu(request: &[u8], there: u16) -> Vec<u8> {
     if request[0] == 43 {
-        return vec![0x80 | 43, 1];
+        return vec![0xAB, 1];
     }
     let word = |at: usize| u16::from_be_bytes([request[at], request[at + 1]]);
     let (first, count) = (word(1), word(3));
