@@ -237,5 +237,11 @@ proptest! {
         prop_assert_eq!(found, expected);
         prop_assert!(extent.values.iter().all(|(address, value)| address == value));
         prop_assert!(asked.len() < 1000);
+        // A hole is never taken for a cap, and a cap never for another.
+        prop_assert!(
+            extent.cap.is_none_or(|found| cap < 2000 && found.answered <= cap && cap < found.refused),
+            "{:?}",
+            extent.cap
+        );
     }
 }

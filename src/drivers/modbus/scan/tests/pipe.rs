@@ -6,13 +6,17 @@ use std::{
     time::Duration,
 };
 
+use bytes::BytesMut;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex},
     time::{Instant, sleep},
 };
 
 use super::*;
-use crate::config::{ModbusEndpoint, Transport};
+use crate::{
+    codec::modbus::put_rtu,
+    config::{ModbusEndpoint, Transport},
+};
 
 const TIMEOUT: Duration = Duration::from_millis(500);
 const SECOND: Duration = Duration::from_secs(1);
@@ -168,4 +172,37 @@ async fn what_is_left_is_told_by_the_worst_that_can_be_at_first() {
     assert_eq!(scan.place(), Place::Identity(1));
     finish(&mut scan).await;
     assert_eq!((scan.most_left(), scan.time_left(), scan.units()), (0, Duration::ZERO, 1));
+}
+
+/// Answers RTU frames as a serial server hands them on: three registers and an identity, as unit 2.
+fn line(mut stream: DuplexStream) {
+    let identity = [&[43, 14, 1, 0x81, 0, 0, 2, 0, 4], &b"Acme"[..], &[1, 2], b"X1"].concat();
+    tokio::spawn(async move {
+        let mut head = [0; 2];
+        while stream.read_exact(&mut head).await.is_ok() {
+            let mut rest = vec![0; if head[1] == 43 { 5 } else { 6 }];
+            stream.read_exact(&mut rest).await.unwrap();
+            let request = [&head[1..], &rest].concat();
+            let answer = if head[1] == 43 { identity.clone() } else { pdu(&request, 3) };
+            let mut frame = BytesMut::new();
+            put_rtu(head[0], &answer, &mut frame);
+            if head[0] == 2 && stream.write_all(&frame).await.is_err() {
+                return;
+            }
+        }
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_line_is_scanned_as_well() {
+    let transport = Transport::RtuTcp { address: "line:4001".to_owned() };
+    let (mut scan, theirs) = start(transport, &scope(1..=3, &ALL, 7), 100);
+    line(theirs);
+    let survey = finish(&mut scan).await;
+    assert_eq!(units(&survey), [2]);
+    let Found { identity, extents, .. } = &survey.units[0];
+    assert_eq!((identity.vendor(), identity.product()), (Some("Acme"), Some("X1")));
+    let readable: Vec<_> = extents.iter().map(|extent| (extent.table(), extent.ranges())).collect();
+    assert_eq!(readable, ALL.map(|table| (table, vec![(0, 2)])));
+    assert_eq!(survey.counts.silent, 8, "units 1 and 3, by each table");
 }
