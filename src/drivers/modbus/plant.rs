@@ -235,14 +235,14 @@ impl Entry {
                 let outside = self.range.as_ref().filter(|range| range.excludes(&value));
                 let (quality, detail) = match outside {
                     Some(range) => (Quality::Bad(Reason::OutOfRange), Some(range.detail.clone())),
-                    None => (Quality::Good, None),
+                    None => (Quality::Good, self.codec.label(&value)),
                 };
                 Update { tag: self.id, value: Some(value), quality, detail, at }
             }
             Err(fault) => Update {
                 tag: self.id,
                 value: Some(Value::Null),
-                quality: Quality::Bad(Reason::DecodeError),
+                quality: Quality::Bad(fault.reason()),
                 detail: Some(fault.to_string().into()),
                 at,
             },
@@ -256,7 +256,7 @@ impl Entry {
 
 impl Range {
     fn excludes(&self, value: &Value) -> bool {
-        value.as_f64().is_some_and(|value| value < self.low || value > self.high)
+        value.exceeds(self.low, self.high)
     }
 }
 
