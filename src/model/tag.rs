@@ -133,7 +133,9 @@ impl Refusal {
     #[must_use]
     pub fn rule(&self) -> Rule {
         match self {
-            Self::Type { .. } | Self::Label { .. } | Self::Character { .. } | Self::Count { .. } => Rule::Type,
+            Self::Type { .. } | Self::Label { .. } | Self::Character { .. } | Self::Count { .. } => {
+                Rule::Type
+            }
             Self::RawRange { .. } | Self::Reserved { .. } | Self::Length { .. } => Rule::RawRange,
             Self::Element { refusal, .. } => refusal.rule(),
         }

@@ -61,7 +61,8 @@ impl Value {
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Array(one), Self::Array(other)) => {
-                one.len() == other.len() && one.iter().zip(other.iter()).all(|(one, other)| one.is_same(other))
+                one.len() == other.len()
+                    && one.iter().zip(other.iter()).all(|(one, other)| one.is_same(other))
             }
             _ => self == other || self.as_decimal().is_some_and(|one| other.as_decimal() == Some(one)),
         }
@@ -173,6 +174,8 @@ mod tests {
         assert!(text("1.50").is_same(&text("1.5")) && Value::F64(2.0).is_same(&Value::U64(2)));
         assert!(!text("a").is_same(&text("b")) && !Value::F64(1e-40).is_same(&Value::F64(0.0)));
         let array = |value: Value| Value::Array([value].into());
-        assert!(array(text("1.50")).is_same(&array(text("1.5"))) && !array(text("a")).is_same(&array(text("b"))));
+        assert!(
+            array(text("1.50")).is_same(&array(text("1.5"))) && !array(text("a")).is_same(&array(text("b")))
+        );
     }
 }

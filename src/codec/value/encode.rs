@@ -46,7 +46,7 @@ impl Codec {
                 return Ok(Raw::Masked { mask, bits });
             }
             Some(count) => {
-                let values = self.list(value, count)?.iter().enumerate();
+                let values = list(value, count)?.iter().enumerate();
                 if is_byte(self.kind) {
                     let bytes = values.map(|(index, value)| self.bits_of(value).map_err(|no| at(index, no)));
                     self.put_bytes(&bytes.collect::<Result<Vec<_>, _>>()?, &mut words);
@@ -69,18 +69,10 @@ impl Codec {
         match self.count {
             None => Ok(Raw::Bits(vec![bit(value)?])),
             Some(count) => {
-                let bits = self.list(value, count)?.iter().enumerate();
+                let bits = list(value, count)?.iter().enumerate();
                 let bits = bits.map(|(index, value)| bit(value).map_err(|refusal| at(index, refusal)));
                 Ok(Raw::Bits(bits.collect::<Result<_, _>>()?))
             }
-        }
-    }
-
-    fn list<'a>(&self, value: &'a Value, count: u16) -> Result<&'a [Value], Refusal> {
-        match value {
-            Value::Array(values) if values.len() == usize::from(count) => Ok(values),
-            Value::Array(values) => Err(Refusal::Count { got: values.len(), expected: count }),
-            other => Err(refusal(&other.to_string(), AN_ARRAY)),
         }
     }
 
@@ -177,7 +169,11 @@ impl Codec {
 
     /// Refuses bits that the device would take for something else.
     fn sendable(&self, bits: u64, text: impl Fn() -> String) -> Result<u64, Refusal> {
-        if self.sentinels.contains(&bits) { Err(Refusal::Reserved { text: shown(&text()) }) } else { Ok(bits) }
+        if self.sentinels.contains(&bits) {
+            Err(Refusal::Reserved { text: shown(&text()) })
+        } else {
+            Ok(bits)
+        }
     }
 
     fn integer_bits(&self, raw: i128) -> Option<u64> {
@@ -294,6 +290,14 @@ impl Codec {
                 (integer(low), integer(high))
             }
         }
+    }
+}
+
+fn list(value: &Value, count: u16) -> Result<&[Value], Refusal> {
+    match value {
+        Value::Array(values) if values.len() == usize::from(count) => Ok(values),
+        Value::Array(values) => Err(Refusal::Count { got: values.len(), expected: count }),
+        other => Err(refusal(&other.to_string(), AN_ARRAY)),
     }
 }
 

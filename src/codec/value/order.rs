@@ -1,6 +1,6 @@
 //! Orders of bytes and words, and where in its registers the bits of a value lie.
 
-use super::{Part, registers};
+use super::{Part, is_byte, registers};
 use crate::model::Kind;
 
 /// Order in which the bytes of a value arrive, as exchanges against the plain big-endian order.
@@ -93,7 +93,9 @@ impl Order {
             _ => {}
         }
         if self.bytes {
-            words.iter_mut().for_each(|word| *word = word.swap_bytes());
+            for word in words {
+                *word = word.swap_bytes();
+            }
         }
     }
 }
@@ -101,6 +103,7 @@ impl Order {
 impl Layout {
     pub(super) fn new(kind: Kind, order: Order, part: Part) -> Self {
         let (shift, bits) = match part {
+            Part::Whole if is_byte(kind) => (0, 8),
             Part::Whole => (0, 16),
             Part::Bit(bit) => (bit.min(15), 1),
             Part::Bits { low, high } => (low.min(15), high.min(15).saturating_sub(low) + 1),
@@ -113,9 +116,8 @@ impl Layout {
     /// The bits of the value in `words`; `None` where these are not as many as it takes.
     pub(super) fn gather(self, words: &[u16]) -> Option<u64> {
         let Order { words: turned, dwords, .. } = self.order;
-        let join = |high: u16, low: u16| {
-            u64::from(self.order.word(high)) << 16 | u64::from(self.order.word(low))
-        };
+        let join =
+            |high: u16, low: u16| u64::from(self.order.word(high)) << 16 | u64::from(self.order.word(low));
         let pair = |a: u16, b: u16| if turned { join(b, a) } else { join(a, b) };
         match words {
             _ if words.len() != usize::from(self.width) => None,

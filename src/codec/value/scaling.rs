@@ -49,21 +49,14 @@ const QUOTIENT: u128 = 10_u128.pow(24);
 
 impl Scaling {
     /// Nothing is scaled.
-    pub(super) const NONE: Self = Self {
-        factor: 1,
-        shift: 0,
-        divisor: 1,
-        places: 0,
-        spare: 18,
-        approximate: (1.0, 0.0),
-        ends: None,
-    };
+    pub(super) const NONE: Self =
+        Self { factor: 1, shift: 0, divisor: 1, places: 0, spare: 18, approximate: (1.0, 0.0), ends: None };
 
     /// Value = raw × `scale` + `offset`; `None` where these have no common exponent within 38 digits.
     pub(super) fn linear(scale: Decimal, offset: Decimal) -> Option<Self> {
         let ([factor, shift], places) = integers([scale, offset])?;
         let approximate = (scale.to_string().parse().ok()?, offset.to_string().parse().ok()?);
-        Self { factor, shift, places, approximate, ..Self::NONE }.reserve()
+        Some(Self { factor, shift, places, approximate, ..Self::NONE }.reserve())
     }
 
     /// The line through two points; with `clamp` no value lies beyond them. `None` where that takes more than 38 digits.
@@ -84,17 +77,17 @@ impl Scaling {
         let exact = (value.0.min(value.1), value.0.max(value.1));
         let ends = Ends { exact, doubles: (double(exact.0)?, double(exact.1)?) };
         let ends = clamp.then_some(ends);
-        Self { factor, shift, divisor, places, approximate, ends, ..Self::NONE }.reserve()
+        Some(Self { factor, shift, divisor, places, approximate, ends, ..Self::NONE }.reserve())
     }
 
-    fn reserve(mut self) -> Option<Self> {
+    fn reserve(mut self) -> Self {
         let fits = |spare: &u32| {
             10_i128.checked_pow(*spare).is_some_and(|power| {
                 self.factor.checked_mul(power).is_some() && self.shift.checked_mul(power).is_some()
             })
         };
         self.spare = (0..=18).rev().find(fits).unwrap_or(0);
-        Some(self)
+        self
     }
 
     /// The engineering value of an integer; `None` beyond 38 digits.
@@ -180,9 +173,7 @@ impl Scaling {
         if let Ok(power) = u32::try_from(exponent) {
             let digits = match value.digits {
                 0 => 0,
-                digits => {
-                    digits.checked_mul(10_i128.checked_pow(power)?)?.checked_mul(self.divisor)?
-                }
+                digits => digits.checked_mul(10_i128.checked_pow(power)?)?.checked_mul(self.divisor)?,
             };
             return Some((digits.checked_sub(self.shift)?, self.factor));
         }
@@ -252,7 +243,7 @@ impl Exact {
 }
 
 /// The double nearest to a fraction, by long division.
-fn divide(numerator: i128, divisor: u128) -> Option<f64> {
+pub(super) fn divide(numerator: i128, divisor: u128) -> Option<f64> {
     /// Bits of a double, and one to round by.
     const BITS: u32 = 54;
     let mut quotient = numerator.unsigned_abs().checked_div(divisor)?;
