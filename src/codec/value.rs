@@ -159,6 +159,13 @@ impl Format {
         self.count.unwrap_or(1)
     }
 
+    /// The bits of its register that it takes, as they are on the wire; `None` where it takes all of them.
+    #[must_use]
+    pub fn mask(&self) -> Option<u16> {
+        let layout = Layout::new(self.kind, self.order, self.part);
+        (self.part != Part::Whole).then(|| layout.masked(0).0)
+    }
+
     /// The format made ready for work, for whoever decodes more than once.
     #[must_use]
     pub fn codec(&self) -> Codec {
@@ -228,6 +235,15 @@ impl Codec {
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.scale != Scaled::TooWide
+    }
+
+    /// How many bits one value takes.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        match self.layout.width {
+            1 => self.layout.mask.count_ones(),
+            registers => u32::from(registers) * 16,
+        }
     }
 
     fn is_scaled(&self) -> bool {

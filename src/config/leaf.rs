@@ -19,6 +19,10 @@ use crate::model::is_segment;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole<const LO: i64, const HI: i64>(pub(crate) i64);
 
+/// Yes or no.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flag(pub(crate) bool);
+
 /// A text that is not empty.
 #[derive(Debug, Clone)]
 pub(crate) struct Text(pub(crate) String);
@@ -112,21 +116,22 @@ pub fn http_address(text: &str) -> Result<SocketAddr, HttpAddressError> {
 /// Implements [`JsonSchema`] for a single value, in place.
 macro_rules! leaf_schema {
     ($type:ty, $name:literal, $schema:expr) => {
-        impl JsonSchema for $type {
+        impl schemars::JsonSchema for $type {
             fn inline_schema() -> bool {
                 true
             }
 
-            fn schema_name() -> Cow<'static, str> {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 $name.into()
             }
 
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 $schema
             }
         }
     };
 }
+pub(crate) use leaf_schema;
 
 impl<const LO: i64, const HI: i64> Read for Whole<LO, HI> {
     fn allowed() -> String {
@@ -152,6 +157,17 @@ impl<const LO: i64, const HI: i64> JsonSchema for Whole<LO, HI> {
         json_schema!({ "type": "integer", "minimum": LO, "maximum": HI })
     }
 }
+
+impl Read for Flag {
+    fn allowed() -> String {
+        "true or false".to_owned()
+    }
+
+    fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
+        node.accept(node.boolean().map(Self), found)
+    }
+}
+leaf_schema!(Flag, "Flag", json_schema!({ "type": "boolean" }));
 
 impl Read for Text {
     fn allowed() -> String {

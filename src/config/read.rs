@@ -74,9 +74,20 @@ impl Spot {
         Self { document: self.document.clone(), key: child(&self.key, key), variable: None, written: false }
     }
 
+    /// The place of a key of the same table that was not written.
+    pub(crate) fn beside(&self, key: &str) -> Self {
+        let table = self.key.rfind('.').and_then(|end| self.key.get(..end)).unwrap_or_default();
+        Self { document: self.document.clone(), key: child(table, key), variable: None, written: false }
+    }
+
     /// Whether a value was written here, rather than left to its default.
     pub(crate) fn is_written(&self) -> bool {
         self.written
+    }
+
+    /// Whether a problem with the value here, or a part of it, was noted.
+    pub(crate) fn is_refused(&self, found: &Findings) -> bool {
+        found.problems.iter().any(|problem| problem.key == self.key) || self.has_problem(found)
     }
 
     /// Whether a problem with a part of the value here was noted.
@@ -128,6 +139,13 @@ impl<'a> Node<'a> {
         }
     }
 
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        match self.value.kind {
+            ValueKind::Boolean(value) => Some(value),
+            _ => None,
+        }
+    }
+
     pub(crate) fn text(&self) -> Option<&'a str> {
         match &self.value.kind {
             ValueKind::String(text) => Some(text),
@@ -149,6 +167,22 @@ impl<'a> Node<'a> {
 
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value.kind, ValueKind::Table(_))
+    }
+
+    /// Whether it is a table in which `key` was written.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        matches!(&self.value.kind, ValueKind::Table(map) if map.contains_key(key))
+    }
+
+    /// What a table holds whose keys are not known beforehand, by key.
+    pub(crate) fn entries(&self) -> Option<Vec<(&'a str, Self)>> {
+        let ValueKind::Table(map) = &self.value.kind else { return None };
+        let mut entries: Vec<(&str, Self)> = map
+            .iter()
+            .map(|(key, value)| (key.as_str(), self.at(value, child(&self.spot.key, key))))
+            .collect();
+        entries.sort_by_key(|(key, _)| *key);
+        Some(entries)
     }
 
     /// The items of an array.

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     model::Device,
-    profile::{Defaults, Library, Template, modbus::Dialect, templates},
+    profile::{Defaults, Library, Template, check_overlaps, modbus::Dialect, templates},
 };
 
 /// Resolves a whole site. A part with a problem is left out, so that the rest is checked as well; the caller looks at
@@ -159,6 +159,7 @@ fn attach<'a>(table: &'a DeviceTable, tags: Option<Tags>, open: &mut Open<'a>, f
         driver,
         address,
     };
+    check_overlaps(&tags.templates, tags.defaults, found);
     let tags =
         tags.templates.iter().filter_map(|tag| tag.instantiate(&device.name, tags.defaults, found)).collect();
     connection.devices.push(DeviceSpec {

@@ -249,8 +249,15 @@ impl Codec {
         Refusal::RawRange { text: shown(text), kind: self.kind, min, max }
     }
 
-    /// The lowest and the highest number that the raw type holds; nothing for floats.
-    fn raw_range(&self) -> (i128, i128) {
+    /// The bits that hold an unscaled number; `None` where the type cannot hold it.
+    #[must_use]
+    pub fn pattern_of(&self, number: &str) -> Option<u64> {
+        self.pattern(number).ok()
+    }
+
+    /// The lowest and the highest number that the raw type holds; nothing for floats and texts.
+    #[must_use]
+    pub fn raw_range(&self) -> (i128, i128) {
         match (self.kind, self.part) {
             (Kind::Uint16, Part::Bits { low, high }) => (0, (2 << high.min(15).saturating_sub(low)) - 1),
             (Kind::Bool, _) => (0, 1),

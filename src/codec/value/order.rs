@@ -25,7 +25,7 @@ pub(super) struct Layout {
     /// Registers of one value.
     pub(super) width: u16,
     /// The bits of a register that it takes, moved down to the least significant ones.
-    mask: u16,
+    pub(super) mask: u16,
     /// How far they are moved.
     shift: u8,
 }
