@@ -165,6 +165,14 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// A number with a point or an exponent, as a double.
+    pub(crate) fn float(&self) -> Option<f64> {
+        match self.value.kind {
+            ValueKind::Float(number) => Some(number).filter(|number| number.is_finite()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value.kind, ValueKind::Table(_))
     }

@@ -66,7 +66,9 @@ fn refuse<'a>(
     found: &mut Findings,
 ) {
     for spot in written.into_iter().flatten().filter(|spot| spot.is_written()) {
-        found.problems.push(spot.problem(What::Conflict { with: with.to_owned(), allowed: allowed.to_owned() }));
+        found
+            .problems
+            .push(spot.problem(What::Conflict { with: with.to_owned(), allowed: allowed.to_owned() }));
     }
 }
 
@@ -96,8 +98,7 @@ fn check_sizeless(tag: &TagTable, kind: Kind, found: &mut Findings) {
 
 fn text(tag: &TagTable, kind: Kind, found: &mut Findings) -> Text {
     if kind != Kind::Text {
-        let written =
-            [spot(tag.length.as_ref()), spot(tag.encoding.as_ref()), spot(tag.padding.as_ref())];
+        let written = [spot(tag.length.as_ref()), spot(tag.encoding.as_ref()), spot(tag.padding.as_ref())];
         let allowed = "to leave it out: it is for type = \"text\"";
         refuse(written, &format!("type = \"{kind}\""), allowed, found);
         return Text::default();
@@ -185,8 +186,7 @@ fn scale(tag: &TagTable, kind: Kind, found: &mut Findings) -> Scale {
         return Scale::NONE;
     };
     let (raw, value) = (raw.value, value.value);
-    let scale =
-        Scale::Ranges { raw: (raw.0, raw.1), value: (value.0, value.1), clamp: clamp.value.0 };
+    let scale = Scale::Ranges { raw: (raw.0, raw.1), value: (value.0, value.1), clamp: clamp.value.0 };
     check_exact(at, kind, scale, found);
     scale
 }
@@ -229,6 +229,8 @@ fn not_available(tag: &TagTable, format: &Format, found: &mut Findings) -> Vec<u
     for at in &at.value.0 {
         let pattern = match at.value {
             Sentinel::Pattern(bits) => Some(bits).filter(|bits| *bits <= most),
+            Sentinel::Float(number) if kind.is_float() => raw.pattern_of(&format!("{number:e}")),
+            Sentinel::Float(_) => None,
             Sentinel::Number(number) if kind.is_float() => raw.pattern_of(&number.to_string()),
             Sentinel::Number(number) if !number.fract().is_zero() => None,
             Sentinel::Number(number) => raw.pattern_of(&number.normalize().to_string()).or_else(|| {

@@ -1,7 +1,10 @@
 //! Warns of tags of one device that claim the same registers or bits.
 
 use super::{Defaults, Template, modbus::Table};
-use crate::{config::problem::{Findings, What}, model::Access};
+use crate::{
+    config::problem::{Findings, What},
+    model::Access,
+};
 
 /// What a tag claims.
 struct Claim<'a> {
@@ -36,8 +39,11 @@ pub(crate) fn check_overlaps(templates: &[Template], defaults: Defaults, found: 
         if let Some(other) = open.iter().find(|other| other.clashes(claim)) {
             let (first, last) = (claim.first, claim.last.min(other.last));
             let cells = if claim.table.is_bits() { "bit" } else { "register" };
-            let shared =
-                if first == last { format!("{cells} {first}") } else { format!("{cells}s {first} to {last}") };
+            let shared = if first == last {
+                format!("{cells} {first}")
+            } else {
+                format!("{cells}s {first} to {last}")
+            };
             let note = format!("it shares {} {shared} with tag `{}`", claim.table.name(), other.tag.name);
             let problem = claim.tag.spot.problem(What::Note(note));
             // Devices that share a profile share what is odd about it.

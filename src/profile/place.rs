@@ -74,10 +74,11 @@ fn check_table(
 ) {
     let with = format!("table = \"{}\"", table.name());
     if !table.is_bits() {
-        let bytes = matches!(kind.value.0, Kind::Int8 | Kind::Uint8);
+        let bytes = is_byte(kind.value.0);
         let at = tag.register.as_ref().filter(|_| bytes && register.byte.is_none() && tag.count.is_none());
         if let Some(at) = at.filter(|at| !at.spot.has_problem(found)) {
-            let allowed = "\"high\" or \"low\", the half of the register that has the value, or `count` for an array";
+            let allowed =
+                "\"high\" or \"low\", the half of the register that has the value, or `count` for an array";
             let what = What::Missing { allowed: allowed.to_owned() };
             found.problems.push(at.spot.absent("byte").problem(what));
         }
@@ -114,16 +115,22 @@ fn check_size(tag: &TagTable, format: &Format, table: Table, found: &mut Finding
         let unit = if table.is_bits() { "bits" } else { "registers" };
         let verb = if writable { "written" } else { "read" };
         let with = format!("the {most} {unit} that can be {verb} at once");
-        let allowed = format!("what takes no more than these; it takes {taken}");
+        let one = cells(table, &Format { count: None, ..format.clone() }).max(1);
+        let elements = if is_byte(format.kind) { most * 2 } else { most / one };
         match (&tag.count, &tag.length) {
-            (Some(count), _) => count.conflict(found, with, allowed),
-            (None, Some(length)) => length.conflict(found, with, allowed),
+            (Some(count), _) => count.conflict(found, with, format!("at most {elements}")),
+            (None, Some(length)) => length.conflict(found, with, format!("at most {}", most * 2)),
             (None, None) => {}
         }
     }
-    let bytes = matches!(format.kind, Kind::Int8 | Kind::Uint8);
+    let bytes = is_byte(format.kind);
     if let Some(count) = tag.count.as_ref().filter(|count| writable && bytes && count.value.0 % 2 != 0) {
         let allowed = "an even number, since whole registers are written";
         count.conflict(found, "access = \"read-write\"", allowed);
     }
+}
+
+/// Whether two elements of an array share a register.
+fn is_byte(kind: Kind) -> bool {
+    matches!(kind, Kind::Int8 | Kind::Uint8)
 }

@@ -180,7 +180,10 @@ fn check_limits(tag: &TagTable, format: &Format, found: &mut Findings) {
         } else if let Some(range) = tag.range.as_ref().map(|at| &at.value)
             && (at.value.0 < range.low || at.value.0 > range.high)
         {
-            let note = format!("it lies outside the range {} to {}, so what is written there reads as bad", range.low, range.high);
+            let note = format!(
+                "it lies outside the range {} to {}, so what is written there reads as bad",
+                range.low, range.high
+            );
             at.warn(found, note);
         }
     }

@@ -1,7 +1,7 @@
 //! One tag of the listing: where it lies, how it is read and written, and what its numbers mean.
 
 use crate::{
-    codec::value::{Codec, Format, Padding, Part, Scale},
+    codec::value::{Encoding, Format, Padding, Part, Scale},
     config::{DeviceSpec, Source, TagSpec},
     model::{Access, Kind, Limits},
     profile::modbus::{PartWrite, Point, Table},
@@ -39,7 +39,7 @@ pub(super) fn row(device: &DeviceSpec, spec: &TagSpec) -> Vec<String> {
         format!("FC {}", table.read_code()),
         write(device, spec, point),
         kind(format),
-        if table.is_bits() { String::new() } else { order(format).to_owned() },
+        if table.is_bits() { String::new() } else { format.order.name(format.kind).to_owned() },
         scale(format),
         tag.unit.clone().unwrap_or_default(),
         tag.range.map(|(low, high)| format!("{low} to {high}")).unwrap_or_default(),
@@ -65,27 +65,35 @@ fn write(device: &DeviceSpec, spec: &TagSpec, point: &Point) -> String {
 
 fn kind(format: &Format) -> String {
     let Format { kind, part, count, text, .. } = format;
-    let mut shown = kind.to_string();
-    if *kind == Kind::Text {
-        let padding = if text.padding == Padding::Nul { "nul" } else { "space" };
-        shown.push_str(&format!("({}) {} {padding}", text.length, text.encoding));
-    }
-    match part {
-        Part::Whole => {}
-        Part::Bit(bit) => shown.push_str(&format!(" bit {bit}")),
-        Part::Bits { low, high } => shown.push_str(&format!(" bits {low} to {high}")),
-        Part::High => shown.push_str(" high byte"),
-        Part::Low => shown.push_str(" low byte"),
-    }
-    if let Some(count) = count {
-        shown.push_str(&format!("[{count}]"));
-    }
-    shown
+    let length = if *kind == Kind::Text { format!("({})", text.length) } else { String::new() };
+    let count = count.map(|count| format!("[{count}]")).unwrap_or_default();
+    let rest = match part {
+        Part::Whole if *kind == Kind::Text => {
+            format!(" {} {}", encoding(text.encoding), padding(text.padding))
+        }
+        Part::Whole => String::new(),
+        Part::Bit(bit) => format!(" bit {bit}"),
+        Part::Bits { low, high } => format!(" bits {low} to {high}"),
+        Part::High => " high byte".to_owned(),
+        Part::Low => " low byte".to_owned(),
+    };
+    format!("{kind}{length}{count}{rest}")
 }
 
-/// The order by the name of its width.
-fn order(format: &Format) -> &'static str {
-    format.order.name(format.kind)
+fn encoding(encoding: Encoding) -> &'static str {
+    match encoding {
+        Encoding::Ascii => "ascii",
+        Encoding::Latin1 => "latin1",
+        Encoding::Utf8 => "utf-8",
+        Encoding::Utf16 => "utf-16",
+    }
+}
+
+fn padding(padding: Padding) -> &'static str {
+    match padding {
+        Padding::Nul => "nul",
+        Padding::Space => "space",
+    }
 }
 
 fn scale(format: &Format) -> String {
@@ -122,7 +130,7 @@ fn limits(limits: &Limits) -> String {
 
 /// The bit patterns, with as many digits as the value has.
 fn not_available(format: &Format) -> String {
-    let digits = usize::try_from(Codec::width(&format.codec()).div_ceil(4)).unwrap_or(1);
+    let digits = usize::try_from(format.codec().width().div_ceil(4)).unwrap_or(1);
     let pattern = |bits: &u64| format!("0x{bits:0digits$X}");
     format.not_available.iter().map(pattern).collect::<Vec<_>>().join(", ")
 }

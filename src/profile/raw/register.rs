@@ -182,7 +182,8 @@ impl Read for Bits {
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
-        let bit = |node: &Node<'_>| node.integer().and_then(|bit| u8::try_from(bit).ok()).filter(|bit| *bit < 16);
+        let bit =
+            |node: &Node<'_>| node.integer().and_then(|bit| u8::try_from(bit).ok()).filter(|bit| *bit < 16);
         let bits = match node.items().as_deref() {
             Some([low, high]) => bit(low).zip(bit(high)).map(|(low, high)| Self { low, high }),
             _ => None,
@@ -243,7 +244,8 @@ impl JsonSchema for Register {
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
         let mut schema = RegisterTable::json_schema(generator);
-        let notations = serde_json::json!([{ "required": ["table", "address"] }, { "required": ["reference"] }]);
+        let notations =
+            serde_json::json!([{ "required": ["table", "address"] }, { "required": ["reference"] }]);
         schema.insert("oneOf".to_owned(), notations);
         schema
     }

@@ -55,6 +55,8 @@ pub(crate) struct Sentinels(pub(crate) Vec<At<Sentinel>>);
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Sentinel {
     Number(Decimal),
+    /// One that takes more digits than a decimal has.
+    Float(f64),
     Pattern(u64),
 }
 
@@ -138,12 +140,8 @@ impl Words for Swap {
 }
 
 impl Words for Encoding {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("ascii", Self::Ascii),
-        ("latin1", Self::Latin1),
-        ("utf-8", Self::Utf8),
-        ("utf-16", Self::Utf16),
-    ];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("ascii", Self::Ascii), ("latin1", Self::Latin1), ("utf-8", Self::Utf8), ("utf-16", Self::Utf16)];
 }
 
 impl Words for Padding {
@@ -258,8 +256,10 @@ fn distinct(labels: Vec<(i64, At<String>)>, found: &mut Findings) -> Vec<(i64, A
         match kept.iter().find(|(_, first)| first.value.eq_ignore_ascii_case(&word.value)) {
             None => kept.push((number, word)),
             Some((_, first)) => {
-                let what =
-                    What::Duplicate { first: first.spot.reference(), allowed: "one number a word".to_owned() };
+                let what = What::Duplicate {
+                    first: first.spot.reference(),
+                    allowed: "one number a word".to_owned(),
+                };
                 found.problems.push(word.spot.problem(what));
             }
         }
@@ -275,7 +275,8 @@ impl Read for Sentinels {
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
         let sentinel = |node: &Node<'_>| {
             let pattern = || node.text().and_then(|text| hexadecimal(text, 16)).map(Sentinel::Pattern);
-            node.number().map(Sentinel::Number).or_else(pattern)
+            let number = node.number().map(Sentinel::Number);
+            number.or_else(|| node.float().map(Sentinel::Float)).or_else(pattern)
         };
         let Some(items) = node.items() else {
             let at = |value| Self(vec![At { value, spot: node.spot.clone() }]);
