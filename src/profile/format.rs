@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rust_decimal::Decimal;
 
-use super::raw::{LabelTable, ScalingTable, Sentinel, Swap, TagTable};
+use super::raw::{LabelTable, RegisterTable, ScalingTable, Sentinel, Swap, TagTable};
 use crate::{
     codec::value::{Encoding, Format, Order, Part, Scale, Text},
     config::{
@@ -24,7 +24,7 @@ pub(super) struct Draft {
 impl Draft {
     pub(super) fn new(tag: &TagTable, kind: Kind, found: &mut Findings) -> Self {
         let register = tag.register.as_ref().map(|at| &at.value.0);
-        let part = register.map_or(Part::Whole, |register| register.part());
+        let part = register.map_or(Part::Whole, RegisterTable::part);
         let part = if is_part_of(part, kind) { part } else { Part::Whole };
         let count = tag.count.as_ref().and_then(|at| u16::try_from(at.value.0).ok());
         check_sizeless(tag, kind, found);
@@ -107,7 +107,7 @@ fn text(tag: &TagTable, kind: Kind, found: &mut Findings) -> Text {
     let padding = tag.padding.as_ref().map(|at| at.value.0).unwrap_or_default();
     let length = tag.length.as_ref().and_then(|at| u16::try_from(at.value.0).ok()).unwrap_or_default();
     match (&tag.length, &tag.r#type) {
-        (Some(at), _) if encoding == Encoding::Utf16 && length % 2 != 0 => {
+        (Some(at), _) if encoding == Encoding::Utf16 && !length.is_multiple_of(2) => {
             at.conflict(found, "encoding = \"utf-16\"", "an even number of bytes");
         }
         (None, Some(at)) if !at.spot.beside("length").is_refused(found) => {

@@ -1,5 +1,7 @@
 //! One tag of the listing: where it lies, how it is read and written, and what its numbers mean.
 
+use rust_decimal::Decimal;
+
 use crate::{
     codec::value::{Encoding, Format, Padding, Part, Scale},
     config::{DeviceSpec, Source, TagSpec},
@@ -104,28 +106,21 @@ fn scale(format: &Format) -> String {
             return format!("{} to {} → {} to {}{end}", raw.0, raw.1, value.0, value.1);
         }
     };
-    let mut text = String::new();
-    if factor != rust_decimal::Decimal::ONE {
-        text.push_str(&format!("× {factor}"));
-    }
-    if !offset.is_zero() {
-        let sign = if offset.is_sign_negative() { '-' } else { '+' };
-        text.push_str(&format!(" {sign} {}", offset.abs()));
-    }
-    text.trim_start().to_owned()
+    let by = if factor == Decimal::ONE { String::new() } else { format!("× {factor}") };
+    let sign = if offset.is_sign_negative() { '-' } else { '+' };
+    let and = if offset.is_zero() { String::new() } else { format!(" {sign} {}", offset.abs()) };
+    format!("{by}{and}").trim_start().to_owned()
 }
 
 fn limits(limits: &Limits) -> String {
-    let mut text = match (limits.min, limits.max) {
+    let span = match (limits.min, limits.max) {
         (Some(min), Some(max)) => format!("{min} to {max}"),
         (Some(min), None) => format!("from {min}"),
         (None, Some(max)) => format!("to {max}"),
         (None, None) => String::new(),
     };
-    if let Some(timeout) = limits.timeout {
-        text.push_str(&format!(" in {} ms", timeout.as_millis()));
-    }
-    text.trim_start().to_owned()
+    let timeout = limits.timeout.map(|timeout| format!(" in {} ms", timeout.as_millis()));
+    format!("{span}{}", timeout.unwrap_or_default()).trim_start().to_owned()
 }
 
 /// The bit patterns, with as many digits as the value has.
