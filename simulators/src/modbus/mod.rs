@@ -19,19 +19,27 @@
 
 mod connection;
 mod execute;
+mod fault;
 mod framing;
 mod handle;
 mod identity;
+#[cfg(unix)]
+mod line;
 mod pdu;
+mod proxy;
 mod rtu;
 mod server;
 mod state;
 mod tables;
 pub mod tls;
 
+pub use fault::{FAULTS, Fault, FaultError, Faults};
 pub use framing::Framing;
 pub use handle::{Handle, Unit};
 pub use identity::Identity;
+#[cfg(unix)]
+pub use line::{Line, Pace, Traffic};
+pub use proxy::Proxy;
 pub use server::Server;
 pub use state::{Refusal, Reply, Values, Write};
 pub use tables::{Table, Tables};

@@ -48,14 +48,13 @@ fn is_whole(frame: &[u8]) -> bool {
 fn size(side: Side, bytes: &[u8]) -> Option<usize> {
     let at = |index: usize| bytes.get(index).copied().map(usize::from);
     let size = match (side, *bytes.get(1)?) {
-        (Side::Request, 1..=6 | 8) => 8,
+        (Side::Request, 1..=6 | 8) | (Side::Answer, 5 | 6 | 8 | 11 | 15 | 16) => 8,
         (Side::Request, 7 | 11 | 12 | 17) => 4,
         (Side::Request, 15 | 16) => 9 + at(6)?,
         (_, 22) => 10,
         (Side::Request, 23) => 13 + at(10)?,
         (Side::Request, 43) if at(2)? == 0x0E => 7,
         (Side::Answer, 1..=4 | 12 | 17 | 23) => 5 + at(2)?,
-        (Side::Answer, 5 | 6 | 8 | 11 | 15 | 16) => 8,
         (Side::Answer, 7 | 0x80..) => 5,
         // Device identification: a head of 8 bytes, then as many objects as the last of them says.
         (Side::Answer, 43) if at(2)? == 0x0E => {
