@@ -4,4 +4,5 @@
 
 pub mod boiler;
 mod dice;
+pub mod meter;
 pub mod modbus;

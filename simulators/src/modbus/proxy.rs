@@ -3,7 +3,7 @@
 //! Owns the two streams of every connection and the pairing of answers with requests. What becomes of an answer is the
 //! fault's matter; the server may be any.
 
-use std::{collections::VecDeque, io, net::SocketAddr, sync::Mutex};
+use std::{collections::VecDeque, future, io, net::SocketAddr, sync::Mutex};
 
 use bytes::{Bytes, BytesMut};
 use tokio::{
@@ -183,11 +183,14 @@ impl Relay {
         let (scripts, to_play) = mpsc::unbounded_channel();
         let end = tokio::select! {
             ended = self.forward(&mut reader, requests) => ended.map(|()| End::Close),
-            ended = async {
-                let (_, played) =
-                    tokio::join!(self.listen(answers, scripts), self.play(to_play, &mut writer));
-                played
-            } => ended,
+            played = self.play(to_play, &mut writer) => played,
+            // When the server has closed, what it said before is still played.
+            () = async {
+                if let Err(error) = self.listen(answers, scripts).await {
+                    tracing::debug!(%error, "a proxied server's stream ended");
+                }
+                future::pending::<()>().await;
+            } => return Ok(()),
         };
         let mut client = reader.unsplit(writer);
         match end? {
@@ -205,7 +208,7 @@ impl Relay {
         let mut inbox = BytesMut::new();
         loop {
             let Some(count) = self.hung.run_until_cancelled(client.read_buf(&mut inbox)).await else {
-                return std::future::pending().await;
+                return future::pending().await;
             };
             if count? == 0 {
                 return Ok(());
@@ -291,7 +294,7 @@ impl Relay {
                         Step::Reset => return Ok(End::Reset),
                         Step::Hang => {
                             self.hung.cancel();
-                            return std::future::pending().await;
+                            return future::pending().await;
                         }
                         Step::Hold => {}
                     }

@@ -170,7 +170,7 @@ fn changed_rtu_frames_have_a_right_check_sum() {
         ("wrong-function", &[1, 4, 4, 0, 10, 0, 11][..]),
         ("short-count", &[1, 3, 2, 0, 10, 0, 11]),
         ("fewer-data", &[1, 3, 2, 0, 10]),
-        ("wrong-unit=9", &[9, 3, 4, 0, 10, 0, 11 ^ 0x11]),
+        ("wrong-unit=9", &[9, 3, 4, 0, 10, 0, 0x1A]),
         ("wrong-transaction", &[1, 3, 4, 0, 10, 0, 11]),
         ("length=0", &[1, 3, 4, 0, 10, 0, 11]),
     ] {

@@ -88,7 +88,8 @@ pub enum Fault {
     Answers(Vec<Vec<u8>>),
     /// These segments come instead of the answer, byte for byte.
     Segments(Vec<Vec<u8>>),
-    /// One after the other: each changes what the one before made of the answer.
+    /// One after the other: each changes what the one before made of the answer, its first segment above all. So an echo
+    /// comes last.
     All(Vec<Fault>),
 }
 
@@ -317,5 +318,6 @@ fn replace(pdu: &mut [u8], data: Option<&[u8]>) {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may fail by a panic")]
 #[path = "fault_tests.rs"]
 mod tests;

@@ -158,5 +158,6 @@ fn count(bytes: &[u8]) -> u64 {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, clippy::unwrap_used, reason = "a test may fail by a panic")]
 #[path = "station_tests.rs"]
 mod tests;

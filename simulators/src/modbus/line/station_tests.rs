@@ -18,11 +18,15 @@ fn station(pace: Pace) -> (Station, Handle, Faults) {
     (Station::new(handle.clone(), faults.clone(), pace), handle, faults)
 }
 
+fn before(instant: Instant) -> Instant {
+    instant.checked_sub(Duration::from_nanos(1)).unwrap()
+}
+
 /// Every instant at which something reaches the master, and what.
 fn run(station: &mut Station) -> Vec<(Instant, Vec<u8>)> {
     let mut sent = Vec::new();
     while let Some((due, _)) = station.next() {
-        assert!(station.advance(due - Duration::from_nanos(1)).is_empty(), "early");
+        assert!(station.advance(before(due)).is_empty(), "early");
         sent.extend(station.advance(due).into_iter().map(|bytes| (due, bytes)));
     }
     sent
@@ -35,7 +39,7 @@ fn an_answer_takes_the_time_of_request_turnaround_and_itself() {
     let now = Instant::now();
     station.receive(now, &sealed(&READ));
     assert_eq!(station.next(), Some((now + pace.time(8), false)), "not before its last character has passed");
-    station.advance(now + pace.time(8) - Duration::from_nanos(1));
+    station.advance(before(now + pace.time(8)));
     assert_eq!(handle.requests(), 0);
     let sent = run(&mut station);
     let (end, _) = sent.last().unwrap();
