@@ -150,7 +150,12 @@ async def connect(folder: Path, config: Path, way: Way) -> AsyncIterator[Peer]:
             log = process.log
             server = process.url()
         mode = "legacy" if way.era == "legacy" else "auto"
-        async with Client(server, mode=mode, message_handler=hear, read_timeout_seconds=20) as client:
+        async with AsyncExitStack() as session:
+            client = Client(server, mode=mode, message_handler=hear, read_timeout_seconds=20)
+            try:
+                await session.enter_async_context(client)
+            except Exception as error:
+                raise AssertionError(f"the bridge does not serve; its log:\n{log.text()}") from error
             assert client.protocol_version == ERAS[way.era]
             yield Peer(client, way, log, inbox)
         if way.transport == "http":
