@@ -198,7 +198,9 @@ fn is_same_link(new: &Connection, old: &Connection) -> bool {
     new.endpoint == old.endpoint
         && new.devices.len() == old.devices.len()
         && new.devices.iter().zip(&old.devices).all(|(new, old)| {
-            new.device.name == old.device.name && new.unit_id == old.unit_id && same_tags(new, old)
+            new.device.name == old.device.name
+                && (new.unit_id, new.broadcast, &new.dialect) == (old.unit_id, old.broadcast, &old.dialect)
+                && same_tags(new, old)
         })
 }
 
@@ -256,12 +258,12 @@ fn open(
     }
     let host = Arc::new(store::Connection::new(Arc::clone(store), tags.into(), devices.into()));
     let Endpoint::Modbus(endpoint) = &connection.endpoint;
-    let address = endpoint.transport.address().to_owned();
-    let driver = Modbus::new(address, endpoint.timeout, &units, Arc::clone(&counters));
+    let driver = Modbus::new(endpoint.clone(), &units, Arc::clone(&counters));
+    let backoff = Backoff { first: endpoint.reconnect.0, cap: endpoint.reconnect.1 };
     let name = connection.name.clone();
     let task = tokio::spawn({
         let host: Arc<dyn Host> = Arc::clone(&host) as _;
-        async move { link::supervise(&name, driver, inbox, host, Backoff::default()).await }
+        async move { link::supervise(&name, driver, inbox, host, backoff).await }
     });
     Link { stop, task, host, queue, counters }
 }

@@ -11,3 +11,4 @@ pub mod mcp;
 pub mod model;
 pub mod profile;
 pub mod store;
+pub mod tls;

@@ -1,7 +1,9 @@
-//! Runs the interoperability tests: real peers in Python, pymodbus as the PLC and the official MCP client.
+//! Runs the interoperability tests: real peers, driven from Python: pymodbus and libmodbus as PLCs, mbpoll as
+//! another master, and the official MCP client.
 //!
 //! It makes a virtual environment under `target/`, installs the pinned packages there when they changed, and runs
-//! pytest on the program that Cargo built. Arguments go to pytest: `cargo test --test interop -- -k pairs`.
+//! pytest on the program that Cargo built. libmodbus and mbpoll are no Python packages: `.ci/run` installs them.
+//! Arguments go to pytest: `cargo test --test interop -- -k pairs`.
 #![expect(clippy::print_stdout, reason = "it says what it runs")]
 
 use std::{

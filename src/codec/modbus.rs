@@ -1,4 +1,4 @@
-//! Modbus PDUs and MBAP framing over tokio-modbus's types.
+//! Modbus PDUs, and MBAP and RTU framing, over tokio-modbus's types.
 //!
 //! Owns the bytes of requests and answers and every check on them. Must not know sockets, time or tags.
 
@@ -6,12 +6,14 @@
 
 mod mbap;
 mod pdu;
+mod rtu;
 
 #[cfg(test)]
 mod tests;
 
 pub use mbap::{Frame, StreamError, put_frame, take_frame};
 pub use pdu::{Answer, Misfit, Unfit, decode_answer, encode_request};
+pub use rtu::{Found, find_answer, is_spoilt, put_rtu, usual_length};
 use tokio_modbus::ExceptionCode;
 
 /// Most registers that one read may ask for (Modbus Application Protocol V1.1b3, sections 6.3 and 6.4).

@@ -46,6 +46,8 @@ pub struct Queue {
 #[derive(Debug)]
 pub struct Inbox {
     receiver: mpsc::Receiver<Command>,
+    /// The first that waits, already taken out of `receiver`.
+    held: Option<Command>,
     stop: CancellationToken,
 }
 
@@ -53,7 +55,7 @@ pub struct Inbox {
 #[must_use]
 pub fn queue(stop: CancellationToken) -> (Queue, Inbox) {
     let (sender, receiver) = mpsc::channel(CAPACITY);
-    (Queue { sender }, Inbox { receiver, stop })
+    (Queue { sender }, Inbox { receiver, held: None, stop })
 }
 
 impl Command {
@@ -120,6 +122,9 @@ impl Queue {
 impl Inbox {
     /// The next command, or `None` when it is time to stop. Cancel-safe.
     pub async fn next(&mut self) -> Option<Command> {
+        if !self.is_stopped() && self.held.is_some() {
+            return self.held.take();
+        }
         tokio::select! {
             biased;
             () = self.stop.cancelled() => None,
@@ -129,12 +134,31 @@ impl Inbox {
 
     /// A command that already waits.
     pub fn ready(&mut self) -> Option<Command> {
-        self.receiver.try_recv().ok()
+        self.held.take().or_else(|| self.receiver.try_recv().ok())
+    }
+
+    /// Whether a command waits; it is left where it is.
+    pub fn is_ready(&mut self) -> bool {
+        self.held = self.ready();
+        self.held.is_some()
+    }
+
+    /// Ends when a command waits, or when it is time to stop; takes no command. Cancel-safe.
+    pub async fn waiting(&mut self) {
+        if self.held.is_none() {
+            self.held = self.next().await;
+        }
     }
 
     /// Ends when it is time to stop; takes no command. Cancel-safe.
-    pub async fn stopped(&self) {
-        self.stop.cancelled().await;
+    pub fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
+        self.stop.clone().cancelled_owned()
+    }
+
+    /// Is cancelled when it is time to stop.
+    #[must_use]
+    pub fn stop(&self) -> CancellationToken {
+        self.stop.clone()
     }
 
     /// Whether it is time to stop.

@@ -17,6 +17,8 @@ use std::{
     },
 };
 
+use tokio::time::Instant;
+
 pub use command::{Command, Inbox, Permit, Queue, queue};
 pub use supervisor::{Backoff, supervise};
 
@@ -30,7 +32,8 @@ pub trait Driver: Send + 'static {
     /// Opens the transport. The supervisor calls again after a delay where this fails.
     fn connect(&mut self) -> impl Future<Output = Result<Self::Connection, LinkError>> + Send;
 
-    /// Serves one session until the transport fails, or until the inbox says stop.
+    /// Serves one session until the transport fails, or until the inbox says stop; after an [`SessionEnd::Idle`], goes on
+    /// with it.
     ///
     /// The connection is closed by the time this returns.
     fn run(
@@ -57,6 +60,9 @@ pub enum SessionEnd {
     Stopped,
     /// The transport failed or its stream cannot be trusted any more.
     Lost(LinkError),
+    /// The driver closed the transport since nothing is due before that moment. The session goes on, and what it told
+    /// stands; a command opens the transport sooner.
+    Idle(Option<Instant>),
 }
 
 /// Where a session publishes; it goes dead with its session.
@@ -94,6 +100,10 @@ pub struct Counters {
     pub exceptions: AtomicU64,
     /// Late and foreign answers that were dropped.
     pub dropped: AtomicU64,
+    /// Answers that arrived spoilt.
+    pub garbled: AtomicU64,
+    /// Requests that were asked again since the device was busy or its answer spoilt.
+    pub retries: AtomicU64,
     /// Scans that were skipped because the one before them was not over.
     pub overruns: AtomicU64,
 }
@@ -101,13 +111,15 @@ pub struct Counters {
 impl Counters {
     /// Every count with its name.
     #[must_use]
-    pub fn all(&self) -> [(&'static str, u64); 6] {
+    pub fn all(&self) -> [(&'static str, u64); 8] {
         [
             ("sessions", &self.sessions),
             ("requests", &self.requests),
             ("timeouts", &self.timeouts),
             ("exceptions", &self.exceptions),
             ("dropped", &self.dropped),
+            ("garbled", &self.garbled),
+            ("retries", &self.retries),
             ("overruns", &self.overruns),
         ]
         .map(|(name, count)| (name, count.load(Ordering::Relaxed)))

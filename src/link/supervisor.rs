@@ -54,8 +54,7 @@ pub async fn supervise<D: Driver>(
         host.state(LinkState::Connecting, None);
         let mut up = None;
         let problem = match session(name, &mut driver, &mut inbox, &*host, &mut up).await {
-            Ok(SessionEnd::Stopped) => break,
-            Ok(SessionEnd::Lost(error)) => error.to_string(),
+            Ok(()) => break,
             Err(problem) => problem,
         };
         // A session that brought values, and lasted well beyond the delay before it, starts the delays anew; others
@@ -85,33 +84,35 @@ struct Up {
     fruitful: Arc<AtomicBool>,
 }
 
-/// Connects and runs once, telling since when it was `up`; a panic of the driver is an end like others.
+/// Connects and runs once, telling since when it was `up`; an error says how it ended, nothing that it was told to stop. A
+/// panic of the driver is an end like others.
 async fn session<D: Driver>(
     name: &str,
     driver: &mut D,
     inbox: &mut Inbox,
     host: &dyn Host,
     up: &mut Option<Up>,
-) -> Result<SessionEnd, String> {
+) -> Result<(), String> {
     let whole = async {
-        let connection = {
-            let mut connecting = pin!(driver.connect());
-            loop {
-                tokio::select! {
-                    connection = &mut connecting => break connection.map_err(|error| error.to_string())?,
-                    command = inbox.next() => match command {
-                        // Nothing waits for a link that is down: the command answers for itself.
-                        Some(command) => drop(command),
-                        None => return Ok(SessionEnd::Stopped),
-                    },
-                }
-            }
-        };
+        let Some(mut connection) = connect(driver, inbox).await? else { return Ok(()) };
         info!(connection = name, "connected");
         let sink = host.open();
         *up = Some(Up { since: Instant::now(), fruitful: Arc::clone(&sink.fruitful) });
         host.state(LinkState::Connected, None);
-        Ok(driver.run(connection, inbox, &sink).await)
+        loop {
+            let until = match driver.run(connection, inbox, &sink).await {
+                SessionEnd::Idle(until) => until,
+                SessionEnd::Stopped => return Ok(()),
+                SessionEnd::Lost(error) => return Err(error.to_string()),
+            };
+            debug!(connection = name, "closed while nothing is due");
+            rest(inbox, until).await;
+            // A command that waits is for the connection that is being opened.
+            connection = tokio::select! {
+                () = inbox.stopped() => return Ok(()),
+                connection = driver.connect() => connection.map_err(|error| error.to_string())?,
+            };
+        }
     };
     AssertUnwindSafe(whole).catch_unwind().await.unwrap_or_else(|panic| {
         let text = panic
@@ -120,6 +121,32 @@ async fn session<D: Driver>(
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
         Err(format!("the driver failed: {}", text.unwrap_or("panic")))
     })
+}
+
+/// Opens the transport, failing at once what is asked meanwhile; `None` where it is time to stop.
+async fn connect<D: Driver>(driver: &mut D, inbox: &mut Inbox) -> Result<Option<D::Connection>, String> {
+    let mut connecting = pin!(driver.connect());
+    loop {
+        tokio::select! {
+            connection = &mut connecting => return connection.map(Some).map_err(|error| error.to_string()),
+            command = inbox.next() => match command {
+                // Nothing waits for a link that is down: the command answers for itself.
+                Some(command) => drop(command),
+                None => return Ok(None),
+            },
+        }
+    }
+}
+
+/// Waits until then, for a command, or for the word to stop.
+async fn rest(inbox: &mut Inbox, until: Option<Instant>) {
+    match until {
+        Some(until) => tokio::select! {
+            () = sleep_until(until) => {}
+            () = inbox.waiting() => {}
+        },
+        None => inbox.waiting().await,
+    }
 }
 
 /// Waits, failing at once what is asked meanwhile.

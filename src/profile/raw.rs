@@ -1,12 +1,15 @@
 //! What a profile says, key by key; what it means is [`template`](super::template)'s.
 
-mod register;
+pub(crate) mod register;
 mod value;
 
 pub(crate) use register::{Register, RegisterTable};
 pub(crate) use value::{DefaultOrder, LabelTable, ScalingTable, Sentinel, Sentinels, Swap, TagOrder};
 
-use super::modbus::{Table, WriteFunction};
+use super::{
+    dialect::{ReadsTable, WritesTable},
+    modbus::{Table, WriteFunction},
+};
 use crate::{
     codec::value::{Encoding, Padding},
     config::{
@@ -42,6 +45,10 @@ section! {
         optional byte_order: Choice<DefaultOrder>;
         /// Age in milliseconds at which a good value becomes uncertain. Default: three times the tag's scan interval.
         optional stale_after_ms: StaleMs;
+        /// What one request may read.
+        optional reads: ReadsTable;
+        /// How it is written to.
+        optional writes: WritesTable;
         /// What the device measures and takes.
         optional tags: List<TagTable>;
     }

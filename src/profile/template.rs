@@ -48,6 +48,8 @@ pub(crate) struct Defaults {
     pub(crate) scan: Option<Duration>,
     pub(crate) order: Option<Order>,
     pub(crate) stale_after: Option<Duration>,
+    pub(crate) function: Option<WriteFunction>,
+    pub(crate) settle: Option<Duration>,
 }
 
 impl Defaults {
@@ -62,6 +64,8 @@ impl Defaults {
             scan: scan.map(|at| millis(at.value.0)),
             order,
             stale_after: stale_after.map(|at| millis(at.value.0)),
+            function: None,
+            settle: None,
         }
     }
 
@@ -71,6 +75,8 @@ impl Defaults {
             scan: self.scan.or(other.scan),
             order: self.order.or(other.order),
             stale_after: self.stale_after.or(other.stale_after),
+            function: self.function.or(other.function),
+            settle: self.settle.or(other.settle),
         }
     }
 }
@@ -241,8 +247,8 @@ impl Template {
         };
         let single = place::cells(self.table, &format) == 1;
         let usual = if single { WriteFunction::Single } else { WriteFunction::Multiple };
-        let function = self.function.unwrap_or(usual);
-        let settle = self.settle.unwrap_or_default();
+        let function = self.function.or(defaults.function).unwrap_or(usual);
+        let settle = self.settle.or(defaults.settle).unwrap_or_default();
         let point = Point { table: self.table, address: self.address, format, function, settle };
         Some(TagSpec { tag: Arc::new(tag), scan, source: Source::Modbus(point) })
     }

@@ -10,9 +10,11 @@ import pytest
 
 import bridge
 from bridge import Bridge, Web
+from devices import Kind
 from peers import WAYS, Peer, Way, connect
 from plant import Site, boiler
 from plc import Plc
+from registers import Device
 
 CASES = Path(__file__).parent.parent / "cases"
 
@@ -39,6 +41,24 @@ def plc() -> Iterator[Plc]:
     server.start()
     yield server
     server.close()
+
+
+Play = Callable[..., Device]
+
+
+@pytest.fixture
+def play(tmp_path: Path) -> Iterator[Play]:
+    """Starts a PLC of some kind; all end with the test."""
+    started: list[Device] = []
+
+    def start(kind: Kind, units: tuple[int, ...] = (1,)) -> Device:
+        started.append(kind.make(tmp_path, units))
+        started[-1].start()
+        return started[-1]
+
+    yield start
+    for device in started:
+        device.close()
 
 
 Save = Callable[[Site | str], Path]

@@ -67,8 +67,14 @@ class Peer:
         return row
 
     async def tags(self, *paths: str) -> dict[str, Message]:
-        rows = (await self.answer("read_tags", tags=list(paths)))["tags"]
-        return {row["tag"]: row for row in rows}
+        rows: dict[str, Message] = {}
+        page: Message = {}
+        while True:
+            page = await self.answer("read_tags", tags=list(paths), **page)
+            rows |= {row["tag"]: row for row in page["tags"]}
+            if "next_cursor" not in page:
+                return rows
+            page = {"cursor": page["next_cursor"]}
 
     async def resource(self, uri: str) -> Message:
         (content,) = (await self.client.read_resource(uri)).contents
@@ -150,7 +156,12 @@ async def connect(folder: Path, config: Path, way: Way) -> AsyncIterator[Peer]:
             log = process.log
             server = process.url()
         mode = "legacy" if way.era == "legacy" else "auto"
-        async with Client(server, mode=mode, message_handler=hear, read_timeout_seconds=20) as client:
+        async with AsyncExitStack() as session:
+            client = Client(server, mode=mode, message_handler=hear, read_timeout_seconds=20)
+            try:
+                await session.enter_async_context(client)
+            except Exception as error:
+                raise AssertionError(f"the bridge does not serve; its log:\n{log.text()}") from error
             assert client.protocol_version == ERAS[way.era]
             yield Peer(client, way, log, inbox)
         if way.transport == "http":

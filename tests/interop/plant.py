@@ -40,9 +40,11 @@ class Site:
     connections: list[dict[str, Any]] = field(default_factory=list)
     devices: list[tuple[dict[str, Any], list[dict[str, Any]]]] = field(default_factory=list)
 
-    def connect(self, name: str, port: int, host: str = "127.0.0.1", **more: Any) -> Site:
-        address = f"{host}:{port}"
-        self.connections.append({"name": name, "driver": "modbus-tcp", "address": address, **more})
+    def connect(self, name: str, place: int | dict[str, Any], host: str = "127.0.0.1", **more: Any) -> Site:
+        """A connection to a place by its keys, or over TCP to a port."""
+        if isinstance(place, int):
+            place = {"driver": "modbus-tcp", "address": f"{host}:{place}"}
+        self.connections.append({"name": name, **place, **more})
         return self
 
     def device(
@@ -62,7 +64,7 @@ class Site:
         return "\n".join(parts)
 
 
-def boiler(port: int, **connection: Any) -> Site:
+def boiler(place: int | dict[str, Any], **connection: Any) -> Site:
     """The plant of most tests: two units behind one connection."""
     tags = [
         tag("temperature", "input", 0, "int16", scale=0.1, unit="°C", range=[-50.0, 150.0]),
@@ -81,7 +83,7 @@ def boiler(port: int, **connection: Any) -> Site:
     ]
     return (
         Site()
-        .connect("plc", port, **{"timeout_ms": 1000, **connection})
+        .connect("plc", place, **{"timeout_ms": 1000, **connection})
         .device("boiler", tags, unit_id=1)
         .device("chiller", chiller, unit_id=2)
     )

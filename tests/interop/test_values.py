@@ -1,126 +1,147 @@
-"""Numbers wider than a register, against pymodbus's own encoder."""
+"""Values of every type and order, read and written, over every transport and with every PLC."""
 
 from __future__ import annotations
 
 import math
-import struct
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
-from pymodbus.client import ModbusTcpClient
 
-from conftest import Save
-from peers import Way, connect
-from plant import Site, writable
-from plc import HOLDING, Plc, Request
+from conftest import Play, Save
+from devices import KINDS, Kind
+from encoding import CASES, NUMBERS, ORDERS, Case, plain, registers, same, written
+from peers import WAYS, Peer, Way, connect
+from plant import Site, tag, writable
+from plc import COIL, DISCRETE, HOLDING, INPUT, Plc, Request
+from registers import Device
 from waiting import until_async
 
 pytestmark = pytest.mark.anyio
 
-TYPES = ModbusTcpClient.DATATYPE
-KINDS: dict[str, tuple[Any, list[Any]]] = {
-    "int16": (TYPES.INT16, [-5, 32767, -32768]),
-    "uint16": (TYPES.UINT16, [4862, 65535, 0]),
-    "int32": (TYPES.INT32, [-1234567, 2**31 - 1, -(2**31)]),
-    "uint32": (TYPES.UINT32, [4023233417, 2**32 - 1, 0]),
-    "int64": (TYPES.INT64, [-1234567890123456789, 2**63 - 1, -(2**63)]),
-    "uint64": (TYPES.UINT64, [0x0123456789ABCDEF, 2**64 - 1, 2**53 + 1]),
-    "float32": (TYPES.FLOAT32, [49.98, -17.75, 0.001, 3.4028234663852886e38, 1.401298464324817e-45]),
-    "float64": (TYPES.FLOAT64, [49.98, -1e300, 1 / 3, 5e-324]),
-}
-ORDERS = ("ABCD", "CDAB", "BADC", "DCBA")
-CASES = [
-    (kind, order)
-    for kind in KINDS
-    for order in ORDERS
-    if KINDS[kind][0].value[1] > 1 or order in ("ABCD", "BADC")
-]
+PLACED: list[tuple[int, Case]] = []
+"""The cases, each with the address of its first register."""
+for _case in CASES:
+    PLACED.append((sum(case.width for _, case in PLACED), _case))
+BITS = [[True, False, True, True, False, False, False, True, True, False], [False] * 9 + [True]]
+"""Values of coils and discrete inputs: ten of them, which is no whole number of bytes."""
+COILS, WORD = 32, 500
+STEPS = max(len(case.pairs) for case in CASES)
 
 
-def registers(kind: str, order: str, value: Any) -> list[int]:
-    """What pymodbus makes of `value`; it knows the order of words, we exchange the bytes."""
-    words: Literal["big", "little"] = "little" if order in ("CDAB", "DCBA") else "big"
-    plain = ModbusTcpClient.convert_to_registers(value, KINDS[kind][0], word_order=words)
-    if order in ("BADC", "DCBA"):
-        return [struct.unpack("<H", struct.pack(">H", word))[0] for word in plain]
-    return plain
-
-
-def text(value: Any) -> str:
-    return repr(value)
-
-
-def same(kind: str, served: Any, value: Any) -> bool:
-    """Whether the bridge serves `value`: 64-bit integers as text, a float32 without the noise of widening."""
-    if kind in ("int64", "uint64"):
-        return served == str(value)
-    if kind == "float32":
-        narrow = struct.unpack(">f", struct.pack(">f", value))[0]
-        return struct.unpack(">f", struct.pack(">f", served))[0] == narrow and len(repr(served)) <= 14
-    return type(served) in (int, float) and served == value
-
-
-def site(port: int) -> Site:
-    tags = [
-        writable(f"{kind}-{order}", "holding", 4 * number, kind, byte_order=order)
-        for number, (kind, order) in enumerate(CASES)
+def site(device: Device) -> Site:
+    tags = [writable(case.name, "holding", address, **_keys(case)) for address, case in PLACED]
+    # Input registers are read by a function of their own.
+    tags += [tag(f"input-{case.name}", "input", address, **_keys(case)) for address, case in PLACED[::7]]
+    tags += [
+        writable("coil", "coil", 3, "bool"),
+        writable("coils", "coil", COILS, "bool", count=len(BITS[0])),
+        tag("discretes", "discrete", COILS, "bool", count=len(BITS[0])),
+        writable("word", "holding", WORD, "bool"),
     ]
-    return Site().connect("plc", port).device("values", tags)
+    # A line takes longer than a scan for so many registers.
+    return Site().connect("plc", device.place).device("values", tags, stale_after_ms=10_000)
 
 
-async def test_every_type_and_order(tmp_path: Path, save: Save, plc: Plc, way: Way) -> None:
-    async with connect(tmp_path, save(site(plc.port)), way) as bridge:
-        for step in range(max(len(values) for _, values in KINDS.values())):
-            wanted = {}
-            for number, (kind, order) in enumerate(CASES):
-                values = KINDS[kind][1]
-                wanted[f"values/{kind}-{order}"] = (kind, value := values[step % len(values)])
-                plc.set(HOLDING, 4 * number, registers(kind, order, value))
-            async def read_anew() -> bool:
-                rows = await bridge.tags("values/*")
-                return all(
-                    rows[path]["quality"] == "good" and same(kind, rows[path]["value"], value)
-                    for path, (kind, value) in wanted.items()
-                )
-
-            try:
-                await until_async("all values are read", read_anew)
-            except AssertionError:
-                rows = await bridge.tags("values/*")
-                wrong = {
-                    path: (rows[path], value)
-                    for path, (kind, value) in wanted.items()
-                    if not same(kind, rows[path]["value"], value) or rows[path]["quality"] != "good"
-                }
-                raise AssertionError(f"read, and wanted: {wrong}") from None
+def _keys(case: Case) -> dict[str, Any]:
+    keys = dict(case.keys)
+    return {"kind": keys.pop("type"), **keys}
 
 
-async def test_every_type_and_order_is_written(tmp_path: Path, save: Save, plc: Plc, way: Way) -> None:
-    async with connect(tmp_path, save(site(plc.port)), way) as bridge:
-        await bridge.all_good("values/*")
-        for number, (kind, order) in enumerate(CASES):
-            for value in KINDS[kind][1]:
-                answer = await bridge.write(f"values/{kind}-{order}", text(value))
-                assert answer["outcome"] == "confirmed", answer
-                assert same(kind, answer["value"], value), answer
-                encoded = registers(kind, order, value)
-                assert plc.get(HOLDING, 4 * number, len(encoded)) == encoded, (kind, order, value)
-                code = 6 if len(encoded) == 1 else 16
-                assert plc.writes[-1] == Request(code, 1, 4 * number, tuple(encoded))
-        assert len(plc.writes) == sum(len(KINDS[kind][1]) for kind, _ in CASES)
+@pytest.fixture(params=list(enumerate(KINDS)), ids=lambda pair: str(pair[1]))
+def pair(request: pytest.FixtureRequest) -> tuple[Kind, Way]:
+    """Every PLC at every transport, and in turn the ways of a client."""
+    number, kind = request.param
+    return kind, WAYS[number % len(WAYS)]
+
+
+async def all_read(bridge: Peer, wanted: dict[str, tuple[str, Any]]) -> None:
+    """Waits until the bridge serves what is wanted; tells what is wrong where it never does."""
+    wrong: dict[str, Any] = {}
+
+    async def read() -> bool:
+        rows = await bridge.tags("values/*")
+        wrong.clear()
+        for path, (kind, value) in wanted.items():
+            row = rows[path]
+            if row["quality"] != "good" or not same(kind, row["value"], value):
+                wrong[path] = (row, value)
+        return not wrong
+
+    try:
+        await until_async("all values are read", read)
+    except AssertionError:
+        raise AssertionError(f"read, and wanted: {wrong}") from None
+
+
+async def test_every_value_is_read(tmp_path: Path, save: Save, pair: tuple[Kind, Way], play: Play) -> None:
+    kind, way = pair
+    device = play(kind)
+    async with connect(tmp_path, save(site(device)), way) as bridge:
+        for step in range(STEPS):
+            wanted: dict[str, tuple[str, Any]] = {}
+            for address, case in PLACED:
+                value, encoded = case.pair(step)
+                device.set(HOLDING, address, encoded)
+                wanted[f"values/{case.name}"] = (case.kind, value)
+            for address, case in PLACED[::7]:
+                value, encoded = case.pair(step + 1)
+                device.set(INPUT, address, encoded)
+                wanted[f"values/input-{case.name}"] = (case.kind, value)
+            bits = BITS[step % 2]
+            for table in (COIL, DISCRETE):
+                device.set(table, COILS, bits)
+            device.set(COIL, 3, [step % 2 == 0])
+            device.set(HOLDING, WORD, [step % 2])
+            wanted |= {f"values/{name}": ("bool", bits) for name in ("coils", "discretes")}
+            wanted["values/coil"] = ("bool", step % 2 == 0)
+            wanted["values/word"] = ("bool", step % 2 == 1)
+            await all_read(bridge, wanted)
+
+
+async def test_every_value_is_written(tmp_path: Path, save: Save, pair: tuple[Kind, Way], play: Play) -> None:
+    kind, way = pair
+    device = play(kind)
+    async with connect(tmp_path, save(site(device)), way) as bridge:
+        await bridge.all_good("values/word")
+        sent = []
+
+        async def write(name: str, kind: str, value: Any, request: Request) -> None:
+            answer = await bridge.write(f"values/{name}", written(value))
+            assert answer["outcome"] == "confirmed", answer
+            assert same(kind, answer["value"], value), answer
+            sent.append(request)
+
+        for address, case in PLACED:
+            for value, encoded in case.pairs:
+                code = 6 if case.width == 1 else 16
+                await write(case.name, case.kind, value, Request(code, 1, address, tuple(encoded)))
+                assert device.get(HOLDING, address, case.width) == encoded, (case, value)
+        for bits in BITS:
+            await write("coils", "bool", bits, Request(15, 1, COILS, tuple(map(int, bits))))
+            assert device.get(COIL, COILS, len(bits)) == bits
+        for value in (True, False):
+            await write("coil", "bool", value, Request(5, 1, 3, (int(value),)))
+            assert device.get(COIL, 3) == [value]
+            await write("word", "bool", value, Request(6, 1, WORD, (int(value),)))
+            assert device.get(HOLDING, WORD) == [value]
+        # Each went over the wire once, whole, and nothing else did.
+        assert device.writes == sent
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-async def test_no_number_is_served_as_null(
-    tmp_path: Path, save: Save, plc: Plc, way: Way, value: float
-) -> None:
-    numbers = [number for number, (kind, _) in enumerate(CASES) if kind in ("float32", "float64")]
-    for number in numbers:
-        plc.set(HOLDING, 4 * number, registers(*CASES[number], value))
-    async with connect(tmp_path, save(site(plc.port)), way) as bridge:
+async def test_no_number_is_served_as_null(tmp_path: Path, save: Save, plc: Plc, value: float) -> None:
+    floats = [
+        (address, case)
+        for address, case in PLACED
+        if case.kind.startswith("float") and "count" not in case.keys
+    ]
+    assert len(floats) == sum(len(ORDERS[len(plain(kind, 0.0))]) for kind in NUMBERS if kind.startswith("float"))
+    for address, case in floats:
+        plc.set(HOLDING, address, registers(plain(case.kind, value), case.keys["byte_order"]))
+    async with connect(tmp_path, save(site(plc)), WAYS[0]) as bridge:
         await bridge.all_good("values/int16-ABCD")
-        rows = await bridge.tags("values/float*")
-        assert len(rows) == len(numbers)
+        rows = await bridge.tags(*(f"values/{case.name}" for _, case in floats))
+        assert len(rows) == len(floats)
         for row in rows.values():
             assert (row["value"], row["quality"], row["reason"]) == (None, "bad", "decode_error"), row

@@ -35,14 +35,39 @@ pub enum Misfit {
     Size { expected: usize, got: usize },
     #[error("an answer that counts {got} data bytes where {expected} are due")]
     ByteCount { expected: u8, got: u8 },
+    #[error("an answer that contradicts itself")]
+    Content,
     /// A write was acknowledged, but not the one that was sent.
     #[error("the device echoed {got} where {sent} was sent")]
     Echo { sent: String, got: String },
 }
 
+/// MEI type of Read Device Identification (section 6.21).
+const IDENTIFICATION: u8 = 0x0E;
+
+/// How many bytes the PDU of an answer has that begins with `head` and has the function that was asked for; `None` while
+/// too little of it is there to tell.
+///
+/// The length follows from what the answer says of itself, so that one of a wrong length is still found whole.
+pub(super) fn answer_length(asked: u8, head: &[u8]) -> Option<usize> {
+    match asked {
+        1..=4 => head.get(1).map(|count| 2 + usize::from(*count)),
+        22 => Some(7),
+        43 => {
+            let objects = *head.get(6)?;
+            (0..objects).try_fold(7_usize, |at, _| Some(at + 2 + usize::from(*head.get(at + 1)?)))
+        }
+        _ => Some(5),
+    }
+}
+
 /// Appends the PDU of a request (Modbus Application Protocol V1.1b3, section 6); nothing where it is unfit.
 pub fn encode_request(request: &Request<'_>, out: &mut BytesMut) -> Result<(), Unfit> {
     let function = request.function_code().value();
+    if let Request::ReadDeviceIdentification(code, object) = request {
+        out.put_slice(&[function, IDENTIFICATION, code.value(), *object]);
+        return Ok(());
+    }
     let (address, count, most) = extent(request).ok_or(Unfit::Function(function))?;
     let Some(quantity) = u16::try_from(count).ok().filter(|count| (1..=most).contains(count)) else {
         return Err(Unfit::Quantity { count, most });
@@ -55,6 +80,10 @@ pub fn encode_request(request: &Request<'_>, out: &mut BytesMut) -> Result<(), U
     match request {
         Request::WriteSingleCoil(_, on) => out.put_u16(coil_word(*on)),
         Request::WriteSingleRegister(_, word) => out.put_u16(*word),
+        Request::MaskWriteRegister(_, and, or) => {
+            out.put_u16(*and);
+            out.put_u16(*or);
+        }
         Request::WriteMultipleCoils(_, coils) => {
             out.put_u16(quantity);
             out.put_u8(bit_bytes(quantity));
@@ -104,6 +133,9 @@ fn check(request: &Request<'_>, rest: &[u8]) -> Result<(), Misfit> {
         }
         return size(rest, 1 + usize::from(expected));
     }
+    if let Request::MaskWriteRegister(address, and, or) = request {
+        return check_mask(rest, [*address, *and, *or]);
+    }
     let Some((address, word)) = echo(request) else { return Ok(()) };
     let [a, b, c, d] = rest else { return size(rest, 4) };
     let got = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
@@ -114,10 +146,20 @@ fn check(request: &Request<'_>, rest: &[u8]) -> Result<(), Misfit> {
     Err(Misfit::Echo { sent: show(address, word), got: show(got.0, got.1) })
 }
 
+/// Section 6.16: the answer to a mask write is its echo.
+fn check_mask(rest: &[u8], sent: [u16; 3]) -> Result<(), Misfit> {
+    let (&[address, and, or], []) = rest.as_chunks::<2>() else { return size(rest, 6) };
+    let got = [address, and, or].map(u16::from_be_bytes);
+    if got == sent {
+        return Ok(());
+    }
+    let show = |[address, and, or]: [u16; 3]| format!("and 0x{and:04X} or 0x{or:04X} at address {address}");
+    Err(Misfit::Echo { sent: show(sent), got: show(got) })
+}
+
 fn response(request: &Request<'_>, pdu: &Bytes) -> Result<Answer, Misfit> {
-    // Checked above, so the library finds nothing left to object to.
-    let mut response = Response::try_from(pdu.clone())
-        .map_err(|_invalid| Misfit::Size { expected: pdu.len(), got: pdu.len() })?;
+    // Whatever else was asked was checked above, so the library finds nothing left to object to.
+    let mut response = Response::try_from(pdu.clone()).map_err(|_invalid| Misfit::Content)?;
     if let (
         Response::ReadCoils(bits) | Response::ReadDiscreteInputs(bits),
         Request::ReadCoils(_, count) | Request::ReadDiscreteInputs(_, count),
@@ -137,7 +179,9 @@ fn extent(request: &Request<'_>) -> Option<(u16, usize, u16)> {
         Request::ReadHoldingRegisters(address, count) | Request::ReadInputRegisters(address, count) => {
             (*address, usize::from(*count), READ_REGISTERS)
         }
-        Request::WriteSingleCoil(address, _) | Request::WriteSingleRegister(address, _) => (*address, 1, 1),
+        Request::WriteSingleCoil(address, _)
+        | Request::WriteSingleRegister(address, _)
+        | Request::MaskWriteRegister(address, ..) => (*address, 1, 1),
         Request::WriteMultipleCoils(address, coils) => (*address, coils.len(), WRITE_COILS),
         Request::WriteMultipleRegisters(address, words) => (*address, words.len(), WRITE_REGISTERS),
         _ => return None,

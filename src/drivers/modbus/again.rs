@@ -12,13 +12,15 @@ use tokio_modbus::ExceptionCode;
 
 use super::{
     health::Health,
-    plant::{Entry, Payload},
-    poll,
+    plant::Entry,
+    poll::{self, is_passing},
     session::{End, Session, is_unreachable},
+    write::Said,
 };
 use crate::{
     codec::modbus::exception_text,
-    link::{Command, Inbox},
+    codec::value::Raw,
+    link::Command,
     model::{Quality, Reason, Update, Value},
 };
 
@@ -43,12 +45,13 @@ pub(super) struct Look {
     pub(super) waiting: Option<Waiting>,
 }
 
-/// A write that the device took and said it needs time for.
+/// A write that the device took and needs time for: it said so, or is known for it.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) command: Command,
-    pub(super) payload: Payload,
+    pub(super) raw: Raw,
     pub(super) previous: Option<Value>,
+    pub(super) said: Said,
 }
 
 impl Look {
@@ -95,6 +98,12 @@ impl Again {
         self.0.is_empty()
     }
 
+    /// Looks at a tag as soon as can be.
+    pub(super) fn look(&mut self, entry: usize) {
+        self.seen(entry);
+        self.0.push(Look { entry, due: Instant::now(), pause: PAUSES.0, waiting: None });
+    }
+
     pub(super) fn wait(&mut self, entry: usize, due: Instant, waiting: Waiting) {
         self.0.push(Look { entry, due, pause: LOOK_AGAIN, waiting: Some(waiting) });
     }
@@ -116,27 +125,23 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             });
             self.sink.publish(&mut self.batch);
         }
-        self.again.seen(at);
-        self.again.0.push(Look { entry: at, due: now, pause: PAUSES.0, waiting: None });
+        self.again.look(at);
     }
 
     /// Takes the look that is due at `due`.
-    pub(super) async fn look_again(&mut self, due: Instant, inbox: &Inbox) -> Result<(), End> {
+    pub(super) async fn look_again(&mut self, due: Instant) -> Result<(), End> {
         let Some(mut look) = self.again.take(due, &self.plant.entries, &self.health) else { return Ok(()) };
         if let Some(waiting) = look.waiting.take() {
             return self.look_for(look.entry, waiting, None).await;
         }
-        let Some(entry) = self.plant.entries.get(look.entry) else { return Ok(()) };
-        let (unit, tag, block) = (entry.unit, entry.id, entry.block(look.entry));
-        match self.read(unit, &block, None, Some(inbox)).await? {
-            poll::Outcome::Data(data, asked) => self.take_in(look.entry, &data, asked),
+        let Some(block) = self.plant.alone(look.entry) else { return Ok(()) };
+        match self.read(&block, None, true).await? {
+            poll::Outcome::Data(data, asked) => self.take_in(&block, &data, asked),
             poll::Outcome::Exception(exception) if !may_pass(exception) => {
-                self.tell_bad(std::iter::once(tag), Reason::DeviceRefused, &exception_text(exception));
+                self.tell_block(&block, Reason::DeviceRefused, &exception_text(exception));
             }
-            poll::Outcome::Unusable(problem) => {
-                self.tell_bad(std::iter::once(tag), Reason::DecodeError, &problem);
-            }
-            poll::Outcome::Exception(_) | poll::Outcome::TimedOut => {
+            poll::Outcome::Unusable(problem) => self.tell_block(&block, Reason::DecodeError, &problem),
+            poll::Outcome::Exception(_) | poll::Outcome::TimedOut | poll::Outcome::Garbled => {
                 look.due = Instant::now() + look.pause;
                 look.pause = (look.pause * 2).min(PAUSES.1);
                 self.again.0.push(look);
@@ -149,10 +154,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// together take no longer than one time-out.
     pub(super) async fn last_looks(&mut self, mut end: End) -> End {
         let until = Instant::now() + self.timeout;
+        // What is still on the wire must not be taken for an answer to a look.
+        let open: Vec<_> = self.flights.drain(..).map(|flight| flight.block.unit).collect();
+        for unit in open {
+            self.keep_apart(unit);
+        }
         while let Some(Look { entry, waiting: Some(mut waiting), .. }) = self.again.take_waiting() {
             match &end {
                 End::Lost(problem) => self.give_up(entry, waiting, problem),
-                End::Stopped => {
+                End::Stopped | End::Idle(..) => {
                     waiting.command.deadline = waiting.command.deadline.min(until);
                     if let Err(lost) =
                         self.look_for(entry, waiting, Some("; the connection is being closed")).await
@@ -168,6 +178,5 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
 /// Whether the same request may be answered otherwise a moment later.
 fn may_pass(exception: ExceptionCode) -> bool {
-    is_unreachable(exception)
-        || matches!(exception, ExceptionCode::Acknowledge | ExceptionCode::ServerDeviceBusy)
+    is_unreachable(exception) || is_passing(exception)
 }

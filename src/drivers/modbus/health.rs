@@ -4,6 +4,9 @@
 //! it probes at growing intervals. The interval is ten times what the failed request took, so that probing costs the
 //! other units a tenth of the line at most; it lies between 1 and 30 s and doubles with each failure. Where no unit
 //! answers nobody is kept waiting, and the interval stays at 1 s. Any answer puts the unit back at once.
+//!
+//! Where answers carry no id (serial lines), a unit that timed out rests for as long again: what it says late must not be
+//! taken for the answer to another question.
 
 use std::time::Duration;
 
@@ -27,6 +30,10 @@ pub(super) struct Health {
     failures: u32,
     delay: Duration,
     probe: Option<Instant>,
+    /// Whether the probe is on its way.
+    probing: bool,
+    /// Until when a late answer of the unit could be taken for the answer to another question.
+    rests: Option<Instant>,
 }
 
 impl Health {
@@ -38,12 +45,29 @@ impl Health {
             failures: 0,
             delay: Duration::ZERO,
             probe: None,
+            probing: false,
+            rests: None,
         }
     }
 
-    /// When to probe next; `None` while the unit is polled as usual.
+    /// When to probe next; `None` while the unit is polled as usual, or a probe is on its way.
     pub(super) fn probe(&self) -> Option<Instant> {
-        self.probe
+        self.probe.filter(|_| !self.probing)
+    }
+
+    /// A probe leaves.
+    pub(super) fn probing(&mut self) {
+        self.probing = true;
+    }
+
+    /// Asks nothing of the unit before `until`.
+    pub(super) fn rest(&mut self, until: Instant) {
+        self.rests = Some(until);
+    }
+
+    /// Until when nothing is asked of the unit.
+    pub(super) fn rests(&self, now: Instant) -> Option<Instant> {
+        self.rests.filter(|until| *until > now)
     }
 
     /// How many probes failed: which request comes next.
@@ -69,6 +93,7 @@ impl Health {
     /// A request timed out; whether that made the unit silent.
     pub(super) fn timed_out(&mut self, took: Duration, alone: bool) -> bool {
         self.timeouts += 1;
+        self.probing = false;
         if self.timeouts < TIMEOUTS && !self.is_demoted() {
             return false;
         }
@@ -98,6 +123,7 @@ impl Health {
             took.saturating_mul(10).max(self.delay.saturating_mul(2)).clamp(SHORTEST, LONGEST)
         };
         self.failures = self.failures.wrapping_add(1);
+        self.probing = false;
         self.probe = Some(Instant::now() + self.delay);
     }
 }

@@ -11,7 +11,11 @@
 //! kernel throw them away (`link::transport`); so do bytes of which nobody can tell, on systems other than Linux.
 
 mod again;
+mod extra;
+mod form;
 mod health;
+mod holes;
+mod line;
 pub mod plan;
 mod plant;
 mod poll;
@@ -29,20 +33,18 @@ use std::{
 };
 
 use plant::Plant;
-use session::Session;
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    net::TcpStream,
-};
+use session::{Parked, Session, Start};
+use tokio::io::{AsyncRead, AsyncWrite};
+use wire::{Framing, Wire};
 
 use crate::{
-    config::{DeviceSpec, Source},
+    config::{DeviceSpec, ModbusEndpoint, Parity, Serial, Source, Tls, Transport},
     link::{
         Counters, Driver, Inbox, LinkError, SessionEnd, Sink,
-        transport::{self, Delivery},
+        transport::{self, Delivery, serial::StopBits, tls::Security},
     },
     model::{DeviceId, TagId},
-    profile::modbus::Point,
+    profile::modbus::{Dialect, Point},
 };
 
 /// One device of a connection.
@@ -51,6 +53,9 @@ pub struct Unit {
     pub device: DeviceId,
     /// Modbus unit id.
     pub unit_id: u8,
+    /// Whether it stands for all devices at once: nothing of it is read, and nothing answers.
+    pub broadcast: bool,
+    pub dialect: Dialect,
     pub tags: Vec<Polled>,
 }
 
@@ -64,14 +69,25 @@ pub struct Polled {
     pub point: Point,
 }
 
-/// The driver of one Modbus TCP connection.
+/// The driver of one Modbus network.
 #[derive(Debug)]
 pub struct Modbus {
-    address: String,
-    timeout: Duration,
+    endpoint: ModbusEndpoint,
     plant: Plant,
+    parked: Option<Parked>,
     counters: Arc<Counters>,
 }
+
+/// An open transport.
+pub struct Connection {
+    stream: Box<dyn Stream>,
+    delivery: Delivery,
+}
+
+/// What carries bytes both ways.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Unit {
     /// A configured device; `ids` are those of its tags, in their order.
@@ -81,15 +97,20 @@ impl Unit {
             let Source::Modbus(point) = &tag.source;
             Polled { id: *id, scan: tag.scan, range: tag.tag.range, point: point.clone() }
         });
-        Self { device, unit_id: spec.unit_id, tags: polled.collect() }
+        Self {
+            device,
+            unit_id: spec.unit_id,
+            broadcast: spec.broadcast,
+            dialect: spec.dialect.clone(),
+            tags: polled.collect(),
+        }
     }
 }
 
 impl Modbus {
-    /// `address` is `host:port`; connecting, and every answer, may take `timeout`.
     #[must_use]
-    pub fn new(address: String, timeout: Duration, units: &[Unit], counters: Arc<Counters>) -> Self {
-        Self { address, timeout, plant: Plant::new(units), counters }
+    pub fn new(endpoint: ModbusEndpoint, units: &[Unit], counters: Arc<Counters>) -> Self {
+        Self { endpoint, plant: Plant::new(units), parked: None, counters }
     }
 
     /// One session over any stream.
@@ -97,26 +118,103 @@ impl Modbus {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        self.counters.sessions.fetch_add(1, Ordering::Relaxed);
-        let session = Session::new(stream, delivery, &mut self.plant, self.timeout, &self.counters, sink);
-        match session.run(inbox).await {
+        let parked = self.parked.take();
+        if parked.is_none() {
+            self.counters.sessions.fetch_add(1, Ordering::Relaxed);
+        }
+        let framing = framing(&self.endpoint);
+        let (delay, gap) = (self.endpoint.connect_delay, self.endpoint.request_gap);
+        let start = Start {
+            wire: Wire::new(stream, framing, delay, gap, self.counters.clone()),
+            delivery,
+            plant: &mut self.plant,
+            endpoint: &self.endpoint,
+            counters: &self.counters,
+            sink,
+            parked,
+        };
+        match Session::new(start, inbox.stop()).run(inbox).await {
             session::End::Stopped => SessionEnd::Stopped,
             session::End::Lost(problem) => {
-                SessionEnd::Lost(LinkError { address: self.address.clone(), problem })
+                SessionEnd::Lost(LinkError { address: self.endpoint.transport.address().to_owned(), problem })
+            }
+            session::End::Idle(until, parked) => {
+                self.parked = Some(parked);
+                SessionEnd::Idle(until)
             }
         }
     }
 }
 
-impl Driver for Modbus {
-    type Connection = TcpStream;
+async fn open(endpoint: &ModbusEndpoint) -> Result<Connection, LinkError> {
+    let limit = endpoint.timeout;
+    match &endpoint.transport {
+        Transport::Tcp { address, tls: None } | Transport::RtuTcp { address } => {
+            let stream = transport::tcp::connect(address, limit).await?;
+            let delivery = Delivery::of(&stream);
+            Ok(Connection { stream: Box::new(stream), delivery })
+        }
+        Transport::Tcp { address, tls: Some(tls) } => {
+            let Tls { ca, identity, server_name } = tls.clone();
+            let security = Security { ca, identity, server_name };
+            let (stream, delivery) = transport::tls::connect(address, limit, &security).await?;
+            Ok(Connection { stream: Box::new(stream), delivery })
+        }
+        Transport::Rtu(serial) => {
+            let stream = transport::serial::open(&settings(serial))?;
+            // What a port took goes over its line at once; nobody holds it back.
+            Ok(Connection { stream: Box::new(stream), delivery: Delivery::told_by(|| false) })
+        }
+    }
+}
 
-    async fn connect(&mut self) -> Result<TcpStream, LinkError> {
-        transport::tcp::connect(&self.address, self.timeout).await
+fn settings(serial: &Serial) -> transport::serial::Settings {
+    transport::serial::Settings {
+        path: serial.port.clone(),
+        baud: serial.baud,
+        parity: match serial.parity {
+            Parity::None => transport::serial::Parity::None,
+            Parity::Odd => transport::serial::Parity::Odd,
+            Parity::Even => transport::serial::Parity::Even,
+        },
+        stop_bits: if serial.stop_bits == 2 { StopBits::Two } else { StopBits::One },
+    }
+}
+
+/// How frames are told apart on a transport.
+fn framing(endpoint: &ModbusEndpoint) -> Framing {
+    match &endpoint.transport {
+        Transport::Tcp { .. } => Framing::Mbap { check_ids: endpoint.check_ids },
+        Transport::RtuTcp { .. } => Framing::Rtu(line::Line::remote()),
+        Transport::Rtu(serial) => {
+            let parity = u32::from(serial.parity != Parity::None);
+            // A start bit and eight bits of data come with each character.
+            let bits = 9 + parity + u32::from(serial.stop_bits);
+            Framing::Rtu(line::Line::serial(serial.baud, bits))
+        }
+    }
+}
+
+impl Driver for Modbus {
+    type Connection = Connection;
+
+    async fn connect(&mut self) -> Result<Connection, LinkError> {
+        let opened = open(&self.endpoint).await;
+        if opened.is_err() {
+            // What comes after a failed try is a new session.
+            self.parked = None;
+        }
+        opened
     }
 
-    async fn run(&mut self, connection: TcpStream, inbox: &mut Inbox, sink: &Sink) -> SessionEnd {
-        let delivery = Delivery::of(&connection);
-        self.serve(connection, delivery, inbox, sink).await
+    async fn run(&mut self, connection: Connection, inbox: &mut Inbox, sink: &Sink) -> SessionEnd {
+        let Connection { stream, delivery } = connection;
+        self.serve(stream, delivery, inbox, sink).await
+    }
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connection")
     }
 }

@@ -2,12 +2,17 @@
 //!
 //! Must not know sockets, time or what the registers mean.
 
-use std::time::Duration;
+mod limits;
+#[cfg(test)]
+mod tests;
+
+use std::{cmp::Reverse, time::Duration};
+
+use limits::Limits;
 
 use crate::{
-    codec::modbus::{READ_BITS, READ_REGISTERS},
     model::TagId,
-    profile::modbus::Table,
+    profile::modbus::{Reads, Region, Table},
 };
 
 /// What one tag needs to be read.
@@ -37,197 +42,108 @@ pub struct Read {
     pub table: Table,
     pub start: u16,
     pub count: u16,
-    /// The tags in it, and how far behind `start` each begins.
+    /// The tags in it, and how far behind `start` each begins; of those that begin together the longest first.
     pub tags: Vec<(TagId, u16)>,
 }
 
-/// Classes in the order of units and scans, and what cannot be read at all.
+/// Classes in the order of units and scans, and what cannot be read at all, in the order of tags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Plan {
     pub classes: Vec<Class>,
-    /// Tags that are empty, too long for one request, or end past address 65535.
-    pub impossible: Vec<TagId>,
+    pub impossible: Vec<(TagId, Why)>,
 }
 
-/// Gap up to which two tags share a request, where nothing else is said.
-///
-/// Eight registers are 16 bytes more in an answer, less than a request and an answer of their own cost (21 bytes of
-/// frames, 80 of TCP and IP headers, a round trip); a larger gap meets more registers that do not exist or that
-/// change by being read.
-pub const MAX_GAP: u16 = 8;
+/// Why no request can read a tag; where several reasons hold, the first of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Why {
+    #[error("it takes no register or bit at all")]
+    Empty,
+    #[error("it ends past address 65535, the last that there is")]
+    PastEnd,
+    #[error(
+        "it takes more than the {most} {} that one request to its device may read",
+        if .table.is_bits() { "bits" } else { "registers" }
+    )]
+    TooLong { table: Table, most: u16 },
+    #[error("it overlaps a region that is forbidden to read")]
+    Forbidden,
+    #[error("it lies across an edge of a group, and no request may cross that")]
+    Groups,
+}
 
-/// Plans the requests for `needs`.
+/// Plans the requests for `needs`: as few as can be, and of so many those that read the fewest cells.
 ///
-/// `max_gap` counts registers between two tags that are read along and thrown away; in tables of bits 16 bits stand
-/// for one register.
+/// `reads[unit]` is what one request of that unit may span; a unit without an entry has the defaults.
 #[must_use]
-pub fn plan(needs: &[Need], max_gap: u16) -> Plan {
-    let (mut possible, impossible): (Vec<Need>, Vec<Need>) = needs.iter().partition(|need| is_possible(need));
-    possible.sort_by_key(|need| (need.unit, need.scan, need.table, need.address, need.count, need.tag));
-    let mut plan = Plan { classes: Vec::new(), impossible: impossible.iter().map(|need| need.tag).collect() };
-    plan.impossible.sort_unstable();
-    for need in possible {
-        if plan.classes.last().is_none_or(|class| (class.unit, class.scan) != (need.unit, need.scan)) {
-            plan.classes.push(Class { unit: need.unit, scan: need.scan, reads: Vec::new() });
+pub fn plan(needs: &[Need], reads: &[Reads]) -> Plan {
+    let usual = Reads::default();
+    let mut needs = needs.to_vec();
+    needs.sort_unstable_by_key(|need| {
+        (need.unit, need.scan, need.table, need.address, Reverse(need.count), need.tag)
+    });
+    let mut plan = Plan::default();
+    let is_together =
+        |one: &Need, next: &Need| (one.unit, one.scan, one.table) == (next.unit, next.scan, next.table);
+    for together in needs.chunk_by(is_together) {
+        let Some(&Need { unit, scan, table, .. }) = together.first() else { continue };
+        let limits = Limits::new(reads.get(unit).unwrap_or(&usual), table);
+        let planned = limits.requests(together, &mut plan.impossible);
+        if planned.is_empty() {
+            continue;
         }
-        if let Some(class) = plan.classes.last_mut() {
-            class.add(&need, max_gap);
+        match plan.classes.last_mut().filter(|class| (class.unit, class.scan) == (unit, scan)) {
+            Some(class) => class.reads.extend(planned),
+            None => plan.classes.push(Class { unit, scan, reads: planned }),
         }
     }
+    plan.impossible.sort_unstable_by_key(|(tag, _)| *tag);
     plan
 }
 
-impl Class {
-    fn add(&mut self, need: &Need, max_gap: u16) {
-        if !self.reads.last_mut().is_some_and(|read| read.take(need, max_gap)) {
-            self.reads.push(Read {
-                table: need.table,
-                start: need.address,
-                count: need.count,
-                tags: vec![(need.tag, 0)],
-            });
-        }
-    }
-}
-
 impl Read {
-    /// Takes a tag that begins at or behind this read's start, if it is near enough and fits.
-    fn take(&mut self, need: &Need, max_gap: u16) -> bool {
-        let gap = if need.table.is_bits() { max_gap.saturating_mul(16) } else { max_gap };
-        let Some(offset) = need.address.checked_sub(self.start) else { return false };
-        let count = self.count.max(offset.saturating_add(need.count));
-        let near = offset <= self.count.saturating_add(gap);
-        if need.table != self.table || !near || count > most(need.table) {
-            return false;
-        }
-        self.count = count;
-        self.tags.push((need.tag, offset));
-        true
-    }
-}
-
-fn is_possible(need: &Need) -> bool {
-    (1..=most(need.table)).contains(&need.count)
-        && u32::from(need.address) + u32::from(need.count) <= 0x1_0000
-}
-
-fn most(table: Table) -> u16 {
-    if table.is_bits() { READ_BITS } else { READ_REGISTERS }
-}
-
-#[cfg(test)]
-mod tests {
-    #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
-
-    use std::{fmt::Write as _, fs, path::Path};
-
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn table(name: &str) -> Table {
-        match name {
-            "coil" => Table::Coil,
-            "discrete" => Table::Discrete,
-            "input" => Table::Input,
-            "holding" => Table::Holding,
-            other => panic!("table {other}"),
-        }
-    }
-
-    /// A line is `unit scan_ms table address count`; tags are numbered by line.
-    fn needs(lines: &str) -> Vec<Need> {
-        let need = |(tag, line): (usize, &str)| {
-            let words: Vec<_> = line.split_whitespace().collect();
-            let [unit, scan, name, address, count] = words.as_slice() else { panic!("line {line}") };
-            Need {
-                tag: TagId(u32::try_from(tag).unwrap()),
-                unit: unit.parse().unwrap(),
-                scan: Duration::from_millis(scan.parse().unwrap()),
-                table: table(name),
-                address: address.parse().unwrap(),
-                count: count.parse().unwrap(),
-            }
+    /// Two requests for the halves of its tags, by number of tags; `None` where all tags are the very same cells.
+    ///
+    /// Neither half reads what lay between the two. `lengths` tells how many cells a tag has.
+    pub fn halves(&self, lengths: impl Fn(TagId) -> u16) -> Option<(Self, Self)> {
+        let mut tags: Vec<_> =
+            self.tags.iter().map(|&(tag, offset)| (offset, Reverse(lengths(tag)), tag)).collect();
+        tags.sort_unstable();
+        let many = tags.len();
+        let is_edge = |at: &usize| match tags.get(at - 1..=*at) {
+            Some([(offset, length, _), (next, next_length, _)]) => (offset, length) != (next, next_length),
+            _ => false,
         };
-        lines.lines().filter(|line| !line.starts_with('#')).enumerate().map(need).collect()
+        let middle = (1..many).filter(is_edge).min_by_key(|at| (2 * at).abs_diff(many))?;
+        let (low, high) = tags.split_at(middle);
+        Some((self.part(low)?, self.part(high)?))
     }
 
-    fn show(plan: &Plan) -> String {
-        let mut text = String::new();
-        for class in &plan.classes {
-            writeln!(text, "unit {} every {} ms", class.unit, class.scan.as_millis()).unwrap();
-            for read in &class.reads {
-                let name = format!("{:?}", read.table).to_lowercase();
-                let tags: Vec<_> = read.tags.iter().map(|(tag, at)| format!("{}@{at}", tag.0)).collect();
-                writeln!(text, "  {name} {}+{}: {}", read.start, read.count, tags.join(" ")).unwrap();
-            }
-        }
-        if !plan.impossible.is_empty() {
-            let tags: Vec<_> = plan.impossible.iter().map(|tag| tag.0.to_string()).collect();
-            writeln!(text, "impossible: {}", tags.join(" ")).unwrap();
-        }
-        text
+    /// First and last address.
+    #[must_use]
+    pub fn region(&self) -> Region {
+        let last = self.start.saturating_add(self.count.saturating_sub(1));
+        Region { table: self.table, first: self.start, last }
     }
 
-    #[test]
-    fn every_case_of_the_folder() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases/plan");
-        let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-        paths.sort();
-        assert!(paths.len() >= 8, "{paths:?}");
-        for path in paths {
-            let text = fs::read_to_string(&path).unwrap();
-            let (input, expected) = text.split_once("---\n").unwrap();
-            let shown = show(&plan(&needs(input), MAX_GAP));
-            assert_eq!(shown, expected, "{}", path.display());
-        }
+    /// What lies between this request and one behind it, and is read by neither; `None` where nothing does.
+    ///
+    /// Where a request is refused and both its halves are not, the refused cells are among these.
+    #[must_use]
+    pub fn gap(&self, behind: &Self) -> Option<Region> {
+        let first = self.region().last.checked_add(1)?;
+        let last = behind.start.checked_sub(1)?;
+        (self.table == behind.table && first <= last).then_some(Region { table: self.table, first, last })
     }
 
-    #[test]
-    fn the_gap_is_a_parameter() {
-        let needs = needs("0 1000 holding 0 1\n0 1000 holding 3 1");
-        let requests = |gap| plan(&needs, gap).classes.first().unwrap().reads.len();
-        assert_eq!((requests(0), requests(1), requests(2)), (2, 2, 1));
-    }
-
-    fn any_need() -> impl Strategy<Value = Need> {
-        let table =
-            prop_oneof![Just(Table::Coil), Just(Table::Discrete), Just(Table::Input), Just(Table::Holding)];
-        let address = prop_oneof![0_u16..400, 65_300_u16..=65_535];
-        (0_usize..3, 1_u64..3, table, address, 0_u16..5).prop_map(|(unit, scan, table, address, count)| {
-            Need { tag: TagId(0), unit, scan: Duration::from_secs(scan), table, address, count }
+    /// The request for some of the tags: offset, length and tag, in this order.
+    fn part(&self, tags: &[(u16, Reverse<u16>, TagId)]) -> Option<Self> {
+        let skipped = tags.iter().map(|(offset, ..)| *offset).min()?;
+        let end = tags.iter().map(|(offset, Reverse(length), _)| offset.saturating_add(*length)).max()?;
+        Some(Self {
+            table: self.table,
+            start: self.start.saturating_add(skipped),
+            count: end - skipped,
+            tags: tags.iter().map(|(offset, _, tag)| (*tag, offset - skipped)).collect(),
         })
-    }
-
-    proptest! {
-        #[test]
-        fn every_tag_is_read_once_whole_and_within_bounds(
-            needs in proptest::collection::vec(any_need(), 0..200),
-            max_gap in 0_u16..20,
-        ) {
-            let mut needs = needs;
-            for (tag, need) in needs.iter_mut().enumerate() {
-                need.tag = TagId(u32::try_from(tag).unwrap());
-            }
-            let made = plan(&needs, max_gap);
-            let mut seen = made.impossible.clone();
-            for class in &made.classes {
-                for read in &class.reads {
-                    prop_assert!(read.count >= 1 && read.count <= most(read.table));
-                    prop_assert!(u32::from(read.start) + u32::from(read.count) <= 0x1_0000);
-                    for (tag, offset) in &read.tags {
-                        let need = needs.iter().find(|need| need.tag == *tag).unwrap();
-                        prop_assert_eq!((need.unit, need.scan, need.table), (class.unit, class.scan, read.table));
-                        prop_assert_eq!(need.address, read.start + offset);
-                        prop_assert!(offset + need.count <= read.count);
-                        seen.push(*tag);
-                    }
-                }
-            }
-            seen.sort_unstable();
-            prop_assert_eq!(seen, needs.iter().map(|need| need.tag).collect::<Vec<_>>());
-            needs.reverse();
-            prop_assert_eq!(plan(&needs, max_gap), made);
-        }
     }
 }

@@ -1,18 +1,28 @@
 //! What a driver knows of its units, tags and requests. It outlives sessions.
+//!
+//! What is learned of a device is kept here: addresses that it refuses, functions that it does not have.
 
-use std::{borrow::Cow, collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::Duration,
+};
 
 use tokio::time::Instant;
 use tokio_modbus::{Request, Response};
 
 use super::{
     Unit,
-    plan::{MAX_GAP, Need, Read, plan},
+    holes::Holes,
+    plan::{Need, Read, Why, plan},
 };
 use crate::{
     codec::value::{Codec, Fault, Raw},
     model::{DeviceId, Quality, Reason, Refusal, TagId, Update, Value},
-    profile::modbus::{Table, WriteFunction},
+    profile::modbus::{Reads, Region, Table, WriteFunction, Writes},
 };
 
 #[derive(Debug)]
@@ -21,7 +31,12 @@ pub(super) struct Plant {
     pub(super) entries: Vec<Entry>,
     pub(super) classes: Vec<Class>,
     /// Tags that no request can read.
-    pub(super) impossible: Vec<TagId>,
+    pub(super) impossible: Vec<(TagId, Why)>,
+    pub(super) holes: Holes,
+    /// What lies between tags and must not be read along, by units.
+    gaps: Vec<(usize, Region)>,
+    /// Requests that are not asked in their rounds: each is for a hole, or needs a function that its unit does not have.
+    idle: Vec<(usize, Arc<Block>)>,
     index: HashMap<TagId, usize>,
 }
 
@@ -29,6 +44,22 @@ pub(super) struct Plant {
 pub(super) struct Member {
     pub(super) device: DeviceId,
     pub(super) unit_id: u8,
+    /// Whether it stands for all devices at once: nothing answers.
+    pub(super) broadcast: bool,
+    reads: Reads,
+    pub(super) writes: Writes,
+    pub(super) learned: Learned,
+}
+
+/// What a unit's refusals taught.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Learned {
+    /// Coils are written by the other kind of function than the one preferred.
+    pub(super) other_coil: bool,
+    /// Registers are.
+    pub(super) other_register: bool,
+    /// It has no mask write (FC 22).
+    pub(super) no_mask: bool,
 }
 
 /// One tag.
@@ -38,9 +69,11 @@ pub(super) struct Entry {
     /// Which of [`Plant::units`] has it.
     pub(super) unit: usize,
     pub(super) table: Table,
-    address: u16,
+    pub(super) address: u16,
     codec: Codec,
-    function: WriteFunction,
+    /// The kind of function that it is preferably written by.
+    pub(super) function: WriteFunction,
+    pub(super) settle: Duration,
     range: Option<Box<Range>>,
     /// Whether the last word of the session on it was good.
     pub(super) good: bool,
@@ -59,15 +92,41 @@ pub(super) struct Class {
     pub(super) unit: usize,
     pub(super) scan: Duration,
     pub(super) blocks: Vec<Arc<Block>>,
+    /// Halves of refused requests that are yet to be answered.
+    halves: usize,
+    /// Whether the requests were planned anew around its holes: that is tried once.
+    replanned: bool,
 }
 
 /// One request, and the entries that its answer holds.
 #[derive(Debug)]
 pub(super) struct Block {
-    table: Table,
-    start: u16,
-    count: u16,
+    pub(super) unit: usize,
+    read: Read,
     pub(super) items: Vec<Item>,
+    /// Time-outs in a row.
+    misses: AtomicU32,
+    /// Where it is half of a request that was refused.
+    parting: Option<Arc<Parting>>,
+}
+
+/// Two halves of one refused request.
+#[derive(Debug)]
+struct Parting {
+    /// What lies between them.
+    gap: Option<Region>,
+    /// How many were answered.
+    answered: AtomicU32,
+}
+
+/// What became of a request that the device refused as a whole.
+#[derive(Debug)]
+pub(super) enum Parts {
+    Halves([Arc<Block>; 2]),
+    /// It cannot be parted: what it asks for does not exist.
+    One,
+    /// It is asked no more.
+    Gone,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -83,142 +142,291 @@ pub(super) enum Data {
     Words(Vec<u16>),
 }
 
-/// What a write carries.
-#[derive(Debug)]
-pub(super) enum Payload {
-    Bit(bool),
-    Words(Raw),
-}
-
 impl Plant {
     pub(super) fn new(units: &[Unit]) -> Self {
-        let members =
-            units.iter().map(|unit| Member { device: unit.device, unit_id: unit.unit_id }).collect();
+        let members = units.iter().map(|unit| Member {
+            device: unit.device,
+            unit_id: unit.unit_id,
+            broadcast: unit.broadcast,
+            reads: unit.dialect.reads.clone(),
+            writes: unit.dialect.writes,
+            learned: Learned::default(),
+        });
         let mut entries = Vec::new();
-        let mut needs = Vec::new();
         for (at, unit) in units.iter().enumerate() {
-            for polled in &unit.tags {
-                let point = &polled.point;
-                let count = if point.table.is_bits() { 1 } else { point.format.registers() };
-                // A scan of no time would never leave the line alone.
-                let scan = polled.scan.max(Duration::from_millis(1));
-                let (table, address) = (point.table, point.address);
-                needs.push(Need { tag: polled.id, unit: at, scan, table, address, count });
-                let range = polled.range.map(|(low, high)| {
-                    let detail = format!("outside {low} to {high}").into();
-                    Box::new(Range { low, high, detail })
-                });
-                let codec = point.format.codec();
-                let function = point.function;
-                entries.push(Entry {
-                    id: polled.id,
-                    unit: at,
-                    table,
-                    address,
-                    codec,
-                    function,
-                    range,
-                    good: false,
-                });
-            }
+            entries.extend(unit.tags.iter().map(|polled| (Entry::new(at, polled), polled.scan)));
         }
+        let scans: Vec<_> = entries.iter().map(|(_, scan)| *scan).collect();
+        let entries: Vec<_> = entries.into_iter().map(|(entry, _)| entry).collect();
         let index: HashMap<TagId, usize> =
             entries.iter().enumerate().map(|(at, entry)| (entry.id, at)).collect();
-        let plan = plan(&needs, MAX_GAP);
-        let classes = plan.classes.iter().map(|class| Class {
-            unit: class.unit,
-            scan: class.scan,
-            blocks: class.reads.iter().map(|read| Arc::new(Block::new(read, &index))).collect(),
-        });
-        Self { units: members, classes: classes.collect(), impossible: plan.impossible, entries, index }
+        let mut plant = Self {
+            units: members.collect(),
+            entries,
+            classes: Vec::new(),
+            impossible: Vec::new(),
+            holes: Holes::default(),
+            gaps: Vec::new(),
+            idle: Vec::new(),
+            index,
+        };
+        let polled = plant.entries.iter().zip(scans).filter(|(entry, _)| !plant.is_broadcast(entry.unit));
+        let needs: Vec<_> = polled.map(|(entry, scan)| entry.need(scan)).collect();
+        let reads: Vec<_> = plant.units.iter().map(|unit| unit.reads.clone()).collect();
+        let planned = plan(&needs, &reads);
+        plant.impossible = planned.impossible;
+        plant.classes = planned
+            .classes
+            .into_iter()
+            .map(|class| Class {
+                unit: class.unit,
+                scan: class.scan,
+                blocks: plant.blocks(class.unit, class.reads),
+                halves: 0,
+                replanned: false,
+            })
+            .collect();
+        plant
     }
 
     pub(super) fn find(&self, tag: TagId) -> Option<usize> {
         self.index.get(&tag).copied()
     }
 
-    /// Has each tag of a block read alone from now on, for good: the device refuses some of it.
-    ///
-    /// Answers whether there was anything to take apart.
-    pub(super) fn take_apart(&mut self, class: usize, block: usize) -> bool {
-        let Some(blocks) = self.classes.get_mut(class).map(|class| &mut class.blocks) else { return false };
-        let Some(whole) = blocks.get(block).filter(|whole| whole.items.len() > 1) else { return false };
-        let alone = |item: &Item| self.entries.get(item.entry).map(|entry| Arc::new(entry.block(item.entry)));
-        let parts: Vec<_> = whole.items.iter().filter_map(alone).collect();
-        blocks.splice(block..=block, parts);
-        true
+    pub(super) fn is_broadcast(&self, unit: usize) -> bool {
+        self.units.get(unit).is_some_and(|member| member.broadcast)
+    }
+
+    /// The request that reads one tag, and what lies in its cells.
+    pub(super) fn alone(&self, at: usize) -> Option<Block> {
+        let entry = self.entries.get(at)?;
+        let inside =
+            self.sharers(at).into_iter().filter_map(|(entry, offset)| Some(Item { entry, offset: offset? }));
+        let items = std::iter::once(Item { entry: at, offset: 0 }).chain(inside).collect();
+        let read = Read { table: entry.table, start: entry.address, count: entry.count(), tags: Vec::new() };
+        Some(Block::new(entry.unit, read, items))
+    }
+
+    /// The entries that share cells with one, and where in its cells each begins that lies wholly in them.
+    pub(super) fn sharers(&self, at: usize) -> Vec<(usize, Option<u16>)> {
+        let Some(own) = self.entries.get(at) else { return Vec::new() };
+        let (first, last) = own.span();
+        let others = self.entries.iter().enumerate().filter(|(other, entry)| {
+            let (start, end) = entry.span();
+            *other != at
+                && (entry.unit, entry.table) == (own.unit, own.table)
+                && start <= last
+                && end >= first
+        });
+        let inside = |entry: &Entry| {
+            let (_, end) = entry.span();
+            entry.address.checked_sub(first).filter(|_| end <= last)
+        };
+        others.map(|(other, entry)| (other, inside(entry))).collect()
+    }
+
+    /// Puts two requests in the place of a refused one.
+    pub(super) fn part(&mut self, class: usize, block: &Arc<Block>) -> Parts {
+        let length = |tag: TagId| self.find(tag).and_then(|at| self.entries.get(at)).map_or(1, Entry::count);
+        let Some((one, two)) = block.read.halves(length) else { return Parts::One };
+        let parting = Arc::new(Parting { gap: one.gap(&two), answered: AtomicU32::new(0) });
+        let half = |read| Block { parting: Some(parting.clone()), ..self.block(block.unit, read) };
+        let halves = [one, two].map(|read| Arc::new(half(read)));
+        let Some(class) = self.classes.get_mut(class) else { return Parts::Gone };
+        let Some(at) = class.blocks.iter().position(|own| Arc::ptr_eq(own, block)) else {
+            return Parts::Gone;
+        };
+        class.blocks.splice(at..=at, halves.iter().cloned());
+        class.halves += 2;
+        Parts::Halves(halves)
+    }
+
+    /// A request was answered. Where that was the second half of a refused one, what lies between them is to blame.
+    pub(super) fn answered(&mut self, block: &Block) {
+        let Some(parting) = &block.parting else { return };
+        if parting.answered.fetch_add(1, Ordering::Relaxed) == 1 {
+            self.gaps.extend(parting.gap.map(|gap| (block.unit, gap)));
+        }
+    }
+
+    /// The hunt for what a unit refuses is broken off.
+    pub(super) fn end_hunt(&mut self, unit: usize) {
+        for class in self.classes.iter_mut().filter(|class| class.unit == unit) {
+            class.halves = 0;
+        }
+    }
+
+    /// A half of a refused request was answered: whether the hunt for what the device refuses is over with it.
+    pub(super) fn parted(&mut self, class: usize) -> bool {
+        let Some(class) = self.classes.get_mut(class).filter(|class| class.halves > 0) else { return false };
+        class.halves -= 1;
+        class.halves == 0 && !(self.holes.is_empty() && self.gaps.is_empty())
+    }
+
+    /// Plans the requests of a class anew, as few as can be around its holes, where that was not tried yet.
+    pub(super) fn replan(&mut self, class: usize) {
+        let Some((unit, scan)) =
+            self.classes.get(class).filter(|own| !own.replanned).map(|own| (own.unit, own.scan))
+        else {
+            return;
+        };
+        let Some(mut reads) = self.units.get(unit).map(|member| member.reads.clone()) else { return };
+        let blocks = self.classes.get(class).map(|own| own.blocks.as_slice()).unwrap_or_default();
+        let items = blocks.iter().flat_map(|block| &block.items);
+        let entries = items.filter_map(|item| self.entries.get(item.entry));
+        let mut needs: Vec<_> = entries.map(|entry| entry.need(scan)).collect();
+        reads.forbidden.extend(self.holes.avoid(unit, &needs));
+        reads.forbidden.extend(self.gaps.iter().filter(|(own, _)| *own == unit).map(|(_, gap)| *gap));
+        for need in &mut needs {
+            need.unit = 0;
+        }
+        let planned = plan(&needs, &[reads]);
+        if planned.impossible.is_empty() {
+            let reads = planned.classes.into_iter().flat_map(|class| class.reads).collect();
+            let blocks = self.blocks(unit, reads);
+            if let Some(class) = self.classes.get_mut(class) {
+                (class.blocks, class.replanned) = (blocks, true);
+            }
+        }
+    }
+
+    /// Takes a request out of its rounds, for good or until it is [restored](Self::restore).
+    pub(super) fn set_aside(&mut self, class: usize, block: &Arc<Block>) {
+        let Some(own) = self.classes.get_mut(class) else { return };
+        let before = own.blocks.len();
+        own.blocks.retain(|other| !Arc::ptr_eq(other, block));
+        if own.blocks.len() < before {
+            self.idle.push((class, block.clone()));
+        }
+    }
+
+    /// Takes every request of a unit to a table out of its rounds; which ones.
+    pub(super) fn close(&mut self, unit: usize, table: Table) -> Vec<Arc<Block>> {
+        let mut closed = Vec::new();
+        for (at, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.unit == unit) {
+            let (gone, stay) = class.blocks.drain(..).partition(|block| block.read.table == table);
+            class.blocks = stay;
+            self.idle.extend(gone.iter().map(|block: &Arc<Block>| (at, block.clone())));
+            closed.extend(gone);
+        }
+        closed
+    }
+
+    /// Puts the requests back that `which` says so of; those of holes are known to the holes.
+    pub(super) fn restore(&mut self, which: impl Fn(&Block) -> bool) {
+        let (back, idle): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.idle).into_iter().partition(|(_, block)| which(block));
+        self.idle = idle;
+        for (class, block) in back {
+            if let Some(class) = self.classes.get_mut(class) {
+                class.blocks.push(block);
+            }
+        }
+    }
+
+    /// Puts the requests of a unit back that no hole is known for.
+    pub(super) fn reopen(&mut self, unit: usize) {
+        let holes: Vec<_> = self.holes.regions(unit).collect();
+        self.restore(|block| block.unit == unit && !holes.contains(&block.region()));
+    }
+
+    /// The request for a hole, and its class.
+    pub(super) fn hole(&self, unit: usize, region: Region) -> Option<(usize, Arc<Block>)> {
+        self.idle.iter().find(|(_, block)| block.unit == unit && block.region() == region).cloned()
+    }
+
+    fn blocks(&self, unit: usize, reads: Vec<Read>) -> Vec<Arc<Block>> {
+        reads.into_iter().map(|read| Arc::new(self.block(unit, read))).collect()
+    }
+
+    fn block(&self, unit: usize, read: Read) -> Block {
+        let item = |&(tag, offset): &(TagId, u16)| Some(Item { entry: self.find(tag)?, offset });
+        let items = read.tags.iter().filter_map(item).collect();
+        Block::new(unit, read, items)
     }
 }
 
 impl Block {
-    fn new(read: &Read, index: &HashMap<TagId, usize>) -> Self {
-        let item = |&(tag, offset): &(TagId, u16)| Some(Item { entry: *index.get(&tag)?, offset });
-        Self {
-            table: read.table,
-            start: read.start,
-            count: read.count,
-            items: read.tags.iter().filter_map(item).collect(),
-        }
+    fn new(unit: usize, read: Read, items: Vec<Item>) -> Self {
+        Self { unit, read, items, misses: AtomicU32::new(0), parting: None }
+    }
+
+    pub(super) fn table(&self) -> Table {
+        self.read.table
+    }
+
+    pub(super) fn region(&self) -> Region {
+        self.read.region()
     }
 
     pub(super) fn request(&self) -> Request<'static> {
-        match self.table {
-            Table::Coil => Request::ReadCoils(self.start, self.count),
-            Table::Discrete => Request::ReadDiscreteInputs(self.start, self.count),
-            Table::Input => Request::ReadInputRegisters(self.start, self.count),
-            Table::Holding => Request::ReadHoldingRegisters(self.start, self.count),
+        let Read { table, start, count, .. } = self.read;
+        match table {
+            Table::Coil => Request::ReadCoils(start, count),
+            Table::Discrete => Request::ReadDiscreteInputs(start, count),
+            Table::Input => Request::ReadInputRegisters(start, count),
+            Table::Holding => Request::ReadHoldingRegisters(start, count),
         }
+    }
+
+    /// Nothing answered it: how often in a row that is.
+    pub(super) fn missed(&self) -> u32 {
+        self.misses.fetch_add(1, Ordering::Relaxed).saturating_add(1)
+    }
+
+    pub(super) fn answered(&self) {
+        self.misses.store(0, Ordering::Relaxed);
     }
 }
 
 impl Entry {
-    /// The request that reads this tag and nothing else.
-    pub(super) fn block(&self, at: usize) -> Block {
-        let items = vec![Item { entry: at, offset: 0 }];
-        Block { table: self.table, start: self.address, count: self.count(), items }
-    }
-
-    /// What a write of `value` carries; `None` where the table cannot be written.
-    pub(super) fn encode(&self, value: &Value) -> Option<Result<Payload, Refusal>> {
-        match (self.table, value) {
-            (Table::Discrete | Table::Input, _) => None,
-            (Table::Coil, Value::Bool(on)) => Some(Ok(Payload::Bit(*on))),
-            (Table::Coil, other) => {
-                Some(Err(Refusal::Type { text: other.to_string(), allowed: "true or false" }))
-            }
-            (Table::Holding, value) => Some(self.codec.encode(value).map(Payload::Words)),
+    fn new(unit: usize, polled: &super::Polled) -> Self {
+        let point = &polled.point;
+        let range = polled.range.map(|(low, high)| {
+            let detail = format!("outside {low} to {high}").into();
+            Box::new(Range { low, high, detail })
+        });
+        Self {
+            id: polled.id,
+            unit,
+            table: point.table,
+            address: point.address,
+            codec: point.format.codec(),
+            function: point.function,
+            settle: point.settle,
+            range,
+            good: false,
         }
     }
 
-    /// The request that writes `payload`, in one frame.
-    pub(super) fn write<'a>(&self, payload: &'a Payload) -> Request<'a> {
-        match payload {
-            Payload::Bit(on) if self.function == WriteFunction::Single => {
-                Request::WriteSingleCoil(self.address, *on)
-            }
-            Payload::Bit(on) => {
-                Request::WriteMultipleCoils(self.address, Cow::Borrowed(std::slice::from_ref(on)))
-            }
-            Payload::Words(raw) => match raw.words() {
-                [word] if self.function == WriteFunction::Single => {
-                    Request::WriteSingleRegister(self.address, *word)
-                }
-                words => Request::WriteMultipleRegisters(self.address, Cow::Borrowed(words)),
-            },
+    fn need(&self, scan: Duration) -> Need {
+        // A scan of no time would never leave the line alone.
+        let scan = scan.max(Duration::from_millis(1));
+        let (table, address, count) = (self.table, self.address, self.count());
+        Need { tag: self.id, unit: self.unit, scan, table, address, count }
+    }
+
+    /// First and last address.
+    fn span(&self) -> (u16, u16) {
+        (self.address, self.address.saturating_add(self.count().saturating_sub(1)))
+    }
+
+    /// What a write of `value` carries; `None` where the table cannot be written.
+    pub(super) fn encode(&self, value: &Value) -> Option<Result<Raw, Refusal>> {
+        match self.table {
+            Table::Discrete | Table::Input => None,
+            Table::Coil => Some(self.codec.encode_bits(value)),
+            Table::Holding => Some(self.codec.encode(value)),
         }
     }
 
     /// The value that begins `offset` behind the start of `data`.
     pub(super) fn decode(&self, data: &Data, offset: u16) -> Result<Value, Fault> {
         let start = usize::from(offset);
+        let end = start + usize::from(self.count());
         match data {
-            Data::Bits(bits) => {
-                bits.get(start).copied().map(Value::Bool).ok_or(Fault::Length { expected: 1, got: 0 })
-            }
-            Data::Words(words) => {
-                let words = words.get(start..start + usize::from(self.count())).unwrap_or_default();
-                self.codec.decode(words)
-            }
+            Data::Bits(bits) => self.codec.decode_bits(bits.get(start..end).unwrap_or_default()),
+            Data::Words(words) => self.codec.decode(words.get(start..end).unwrap_or_default()),
         }
     }
 
@@ -239,18 +447,17 @@ impl Entry {
                 };
                 Update { tag: self.id, value: Some(value), quality, detail, at }
             }
-            Err(fault) => Update {
-                tag: self.id,
-                value: Some(Value::Null),
-                quality: Quality::Bad(fault.reason()),
-                detail: Some(fault.to_string().into()),
-                at,
-            },
+            Err(fault) => {
+                let reason = fault.reason();
+                let detail = (reason != Reason::NotAvailable).then(|| fault.to_string().into());
+                Update { tag: self.id, value: Some(Value::Null), quality: Quality::Bad(reason), detail, at }
+            }
         }
     }
 
-    fn count(&self) -> u16 {
-        if self.table.is_bits() { 1 } else { self.codec.registers() }
+    /// Registers, or bits of a table of bits.
+    pub(super) fn count(&self) -> u16 {
+        if self.table.is_bits() { self.codec.bits() } else { self.codec.registers() }
     }
 }
 
@@ -273,13 +480,14 @@ impl Data {
     }
 }
 
-impl Payload {
-    /// Whether a device that answers `data` holds exactly this.
-    pub(super) fn is(&self, data: &Data) -> bool {
-        match (self, data) {
-            (Self::Bit(sent), Data::Bits(held)) => held.first() == Some(sent),
-            (Self::Words(sent), Data::Words(held)) => held.as_slice() == sent.words(),
-            _ => false,
+/// Whether a device that answers `data` holds exactly what was sent.
+pub(super) fn holds(sent: &Raw, data: &Data) -> bool {
+    match (sent, data) {
+        (Raw::Bits(sent), Data::Bits(held)) => held == sent,
+        (Raw::Words(sent), Data::Words(held)) => held == sent,
+        (Raw::Masked { mask, bits }, Data::Words(held)) => {
+            matches!(held.as_slice(), [word] if word & mask == bits & mask)
         }
+        _ => false,
     }
 }

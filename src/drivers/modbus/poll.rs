@@ -1,6 +1,8 @@
-//! Reading what is due, and what an answer means for the tags in it.
+//! Reading: what leaves, what comes back, and what that means for the tags in it.
+//!
+//! Polls fly: as many as the connection allows are on the wire at once. Reads that belong to a write are alone on it.
 
-use std::sync::atomic::Ordering;
+use std::sync::{Arc, atomic::Ordering};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -9,15 +11,29 @@ use tokio::{
 use tokio_modbus::ExceptionCode;
 
 use super::{
+    extra::{Extra, Why},
+    health::{Health, TIMEOUTS},
     plant::{Block, Data},
     session::{End, Session, is_unreachable},
-    wire::Failure,
+    wire::{Failure, Pending},
 };
 use crate::{
-    codec::modbus::{Answer, exception_text},
-    link::Inbox,
+    codec::modbus::Answer,
     model::{Reason, TagId},
 };
+
+/// A poll on the wire.
+#[derive(Debug)]
+pub(super) struct Flight {
+    pending: Pending,
+    pub(super) block: Arc<Block>,
+    class: usize,
+    pub(super) why: Why,
+    /// When it was asked: a value is no older than that.
+    asked: Instant,
+    /// When its time is over.
+    pub(super) until: Instant,
+}
 
 /// How a read ended, its unit's health already told.
 #[derive(Debug)]
@@ -26,87 +42,165 @@ pub(super) enum Outcome {
     Data(Data, Instant),
     Exception(ExceptionCode),
     TimedOut,
-    /// The unit answered what cannot be its answer.
+    /// The answer was spoilt on its way.
+    Garbled,
+    /// The unit answered what cannot be its answer, or could not be asked.
     Unusable(String),
 }
 
+impl AsRef<Pending> for Flight {
+    fn as_ref(&self) -> &Pending {
+        &self.pending
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    /// Reads one block and publishes it; a stop ends it at once.
-    pub(super) async fn poll(&mut self, class: usize, block: usize, inbox: &Inbox) -> Result<(), End> {
-        let found =
-            self.plant.classes.get(class).and_then(|polled| {
-                Some((polled.unit, polled.blocks.len(), polled.blocks.get(block)?.clone()))
-            });
-        let Some((unit, blocks, whole)) = found else {
-            // The class has fewer blocks than its round thinks: begin anew.
-            self.schedule.done(class, 0, Instant::now());
-            return Ok(());
+    /// Sends a poll; a stop ends it at once.
+    pub(super) async fn launch(&mut self, class: usize, block: Arc<Block>, why: Why) -> Result<(), End> {
+        let unit_id = self.unit_id(block.unit);
+        let pending = match self.wire.prepare(unit_id, block.request()) {
+            Ok(pending) => pending,
+            Err(error) => {
+                self.landed(class, &block, why, Outcome::Unusable(error.to_string()));
+                return Ok(());
+            }
         };
-        let probing = self.health.get(unit).is_some_and(super::health::Health::is_demoted);
-        let outcome = self.read(unit, &whole, None, Some(inbox)).await?;
-        let apart = self.publish(class, block, &whole, outcome);
-        if !probing && !apart {
-            let skipped = self.schedule.done(class, blocks, Instant::now());
-            self.counters.overruns.fetch_add(skipped, Ordering::Relaxed);
+        let asked = Instant::now();
+        let stopped = self.stop.clone().cancelled_owned();
+        let sending = async {
+            self.wire.ready(asked + self.timeout).await?;
+            self.wire.send(&pending, self.timeout).await
+        };
+        let sent = tokio::select! {
+            biased;
+            () = stopped => return Err(End::Stopped),
+            sent = sending => sent,
+        };
+        match sent {
+            Ok(sent) => {
+                let until = sent + self.timeout + self.wire.airtime(&pending);
+                self.flights.push(Flight { pending, block, class, why, asked, until });
+            }
+            Err(Failure::Lost(problem)) => return Err(End::Lost(problem)),
+            Err(failure) => self.landed(class, &block, why, Outcome::Unusable(failure.to_string())),
         }
         Ok(())
     }
 
-    /// One read, whose unit's health follows from it. It ends at `deadline` at the latest, and where there is a `stop`
-    /// that ends it at once.
+    /// Waits until `wake` for one of the polls on the wire to land; a stop ends it at once.
+    pub(super) async fn land(&mut self, wake: Option<Instant>) -> Result<(), End> {
+        let Some(first) = self.flights.iter().map(|flight| flight.until).min() else { return Ok(()) };
+        let wake = wake.map_or(first, |wake| wake.min(first));
+        let stopped = self.stop.clone().cancelled_owned();
+        let heard = tokio::select! {
+            biased;
+            () = stopped => return Err(End::Stopped),
+            heard = self.wire.hear(&self.flights, wake) => heard,
+        };
+        let (at, answer) = match heard {
+            Ok((at, answer)) => (at, answer.map_err(Failure::Misfit)),
+            Err(Failure::TimedOut) => {
+                let now = Instant::now();
+                let Some(at) = self.flights.iter().position(|flight| flight.until <= now) else {
+                    return Ok(());
+                };
+                (at, Err(Failure::TimedOut))
+            }
+            // Where these can be only one request is open.
+            Err(failure) => (0, Err(failure)),
+        };
+        let flight = self.flights.swap_remove(at);
+        let outcome = self.judge(flight.block.unit, flight.asked, true, answer)?;
+        self.landed(flight.class, &flight.block, flight.why, outcome);
+        Ok(())
+    }
+
+    /// One read that is alone on the wire. It ends at `deadline` at the latest; where it `stops`, a stop ends it at once.
     pub(super) async fn read(
         &mut self,
-        unit: usize,
         block: &Block,
         deadline: Option<Instant>,
-        stop: Option<&Inbox>,
+        stops: bool,
     ) -> Result<Outcome, End> {
-        let unit_id = self.plant.units.get(unit).map(|member| member.unit_id).unwrap_or_default();
-        let request = block.request();
-        let pending = match self.wire.prepare(unit_id, &request) {
+        let pending = match self.wire.prepare(self.unit_id(block.unit), block.request()) {
             Ok(pending) => pending,
             Err(error) => return Ok(Outcome::Unusable(error.to_string())),
         };
+        let stopped = self.stop.clone().cancelled_owned();
         let stopped = async {
-            match stop {
-                Some(inbox) => inbox.stopped().await,
-                None => std::future::pending().await,
+            if stops {
+                stopped.await;
+            } else {
+                std::future::pending::<()>().await;
             }
         };
+        self.let_rest(block.unit);
         let started = Instant::now();
-        let until = self.until(started, deadline);
+        let timeout = self.timeout;
+        let wire = &mut self.wire;
+        let mut whole = true;
+        let exchange = async {
+            wire.ready(deadline.unwrap_or(started + timeout)).await?;
+            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+                whole = false;
+                return Err(Failure::TimedOut);
+            }
+            let until = wire.send(&pending, timeout).await? + timeout + wire.airtime(&pending);
+            let end = deadline.map_or(until, |deadline| deadline.clamp(started, until));
+            whole = end == until;
+            match wire.hear(&[&pending], end).await? {
+                (_, Ok(answer)) => Ok(answer),
+                (_, Err(misfit)) => Err(Failure::Misfit(misfit)),
+            }
+        };
         let answer = tokio::select! {
             biased;
             () = stopped => return Err(End::Stopped),
-            answer = self.wire.exchange(&pending, until) => answer,
+            answer = exchange => answer,
         };
+        self.judge(block.unit, started, whole, answer)
+    }
+
+    /// What the answer to a read, or none, means for its unit. `whole`: it had all the time that a unit is given.
+    fn judge(
+        &mut self,
+        unit: usize,
+        asked: Instant,
+        whole: bool,
+        answer: Result<Answer, Failure>,
+    ) -> Result<Outcome, End> {
         match answer {
             Ok(Answer::Response(response)) => {
                 self.answered(unit);
-                let data = Data::new(response).map(|data| Outcome::Data(data, started));
+                let data = Data::new(response).map(|data| Outcome::Data(data, asked));
                 Ok(data.unwrap_or_else(|| Outcome::Unusable("an answer without data".to_owned())))
             }
             Ok(Answer::Exception(exception)) => {
-                self.exception(unit, exception, started);
+                self.exception(unit, exception, asked);
                 Ok(Outcome::Exception(exception))
             }
             Err(Failure::Misfit(misfit)) => {
-                self.counters.dropped.fetch_add(1, Ordering::Relaxed);
-                self.answered(unit);
+                self.misfit(unit);
                 Ok(Outcome::Unusable(misfit.to_string()))
             }
+            Err(Failure::Garbled) => {
+                self.answered(unit);
+                Ok(Outcome::Garbled)
+            }
             Err(Failure::TimedOut) => {
-                self.timed_out(unit, until - started)?;
+                self.timed_out(unit, whole)?;
                 Ok(Outcome::TimedOut)
             }
+            Err(Failure::Taken) => Ok(Outcome::Unusable(Failure::Taken.to_string())),
             Err(Failure::Lost(problem)) => Err(End::Lost(problem)),
         }
     }
 
-    /// When waiting for the answer to a request that is sent at `started` ends.
-    pub(super) fn until(&self, started: Instant, deadline: Option<Instant>) -> Instant {
-        let until = started + self.timeout;
-        deadline.map_or(until, |deadline| deadline.clamp(started, until))
+    /// A unit answered something that is none to the question.
+    pub(super) fn misfit(&mut self, unit: usize) {
+        self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        self.answered(unit);
+        self.keep_apart(unit);
     }
 
     /// A unit, or the gateway for it, answered with an exception.
@@ -119,43 +213,75 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
-    /// Publishes what a poll brought; whether the block was taken apart instead.
-    fn publish(&mut self, class: usize, block: usize, whole: &Block, outcome: Outcome) -> bool {
+    /// What a poll that is over means for its tags and for what is asked next.
+    fn landed(&mut self, class: usize, block: &Arc<Block>, why: Why, outcome: Outcome) {
+        if !matches!(outcome, Outcome::TimedOut) {
+            block.answered();
+        }
         match outcome {
             Outcome::Data(data, asked) => {
-                self.batch.clear();
-                for item in &whole.items {
-                    if let Some(entry) = self.plant.entries.get_mut(item.entry) {
-                        self.batch.push(entry.update(entry.decode(&data, item.offset), asked));
-                        if !self.again.is_empty() {
-                            self.again.seen(item.entry);
-                        }
-                    }
-                }
-                self.sink.publish(&mut self.batch);
+                self.take_in(block, &data, asked);
+                self.filled(class, block, why);
             }
             Outcome::Exception(exception) if is_unreachable(exception) => {}
-            Outcome::Exception(exception) => {
-                // Some of it does not exist, or it is too much at once: the tags that do exist shall not go with it.
-                let in_part =
-                    matches!(exception, ExceptionCode::IllegalDataAddress | ExceptionCode::IllegalDataValue);
-                if in_part && self.plant.take_apart(class, block) {
-                    return true;
+            Outcome::Exception(exception) => self.poll_refused(class, block, why, exception),
+            Outcome::Garbled if why.may_repeat() => {
+                self.extras.push(Extra::at_once(class, block, Why::Spoilt));
+            }
+            Outcome::Garbled => {
+                self.tell_block(block, Reason::DecodeError, &Failure::Garbled.to_string());
+            }
+            Outcome::Unusable(problem) => self.tell_block(block, Reason::DecodeError, &problem),
+            // The tags stay as they are: staleness tells, or the unit's silence; or the request's own, where its unit
+            // answers to others.
+            Outcome::TimedOut => {
+                let silent = self.health.get(block.unit).is_none_or(Health::is_demoted);
+                if block.missed() >= TIMEOUTS && !silent {
+                    let detail = format!("no answer to {TIMEOUTS} requests for it in a row");
+                    self.tell_block(block, Reason::DeviceSilent, &detail);
                 }
-                let tags = self.tags_of(whole);
-                self.tell_bad(tags.into_iter(), Reason::DeviceRefused, &exception_text(exception));
             }
-            Outcome::Unusable(problem) => {
-                let tags = self.tags_of(whole);
-                self.tell_bad(tags.into_iter(), Reason::DecodeError, &problem);
-            }
-            // The tags stay as they are: staleness tells, or the unit's silence.
-            Outcome::TimedOut => {}
         }
-        false
+        if why == Why::Half && self.plant.parted(class) {
+            self.plant.replan(class);
+        }
+        if why == Why::Round {
+            let skipped = self.schedule.land(class, Instant::now());
+            self.counters.overruns.fetch_add(skipped, Ordering::Relaxed);
+        }
     }
 
-    fn tags_of(&self, block: &Block) -> Vec<TagId> {
-        block.items.iter().filter_map(|item| Some(self.plant.entries.get(item.entry)?.id)).collect()
+    /// Publishes what a block holds, which was `asked` for at that moment.
+    pub(super) fn take_in(&mut self, block: &Block, data: &Data, asked: Instant) {
+        self.batch.clear();
+        for item in &block.items {
+            if let Some(entry) = self.plant.entries.get_mut(item.entry) {
+                self.batch.push(entry.update(entry.decode(data, item.offset), asked));
+                if !self.again.is_empty() {
+                    self.again.seen(item.entry);
+                }
+            }
+        }
+        self.sink.publish(&mut self.batch);
     }
+
+    pub(super) fn tell_block(&mut self, block: &Block, reason: Reason, detail: &str) {
+        let entries = block.items.iter().filter_map(|item| self.plant.entries.get(item.entry));
+        let tags: Vec<TagId> = entries.map(|entry| entry.id).collect();
+        self.tell_bad(tags.into_iter(), reason, detail);
+    }
+
+    pub(super) fn unit_id(&self, unit: usize) -> u8 {
+        self.plant.units.get(unit).map(|member| member.unit_id).unwrap_or_default()
+    }
+}
+
+/// Whether an exception says that the request as a whole asks for something that is not there, or for too much.
+pub(super) fn is_in_part(exception: ExceptionCode) -> bool {
+    matches!(exception, ExceptionCode::IllegalDataAddress | ExceptionCode::IllegalDataValue)
+}
+
+/// Whether the same request may be answered otherwise a moment later.
+pub(super) fn is_passing(exception: ExceptionCode) -> bool {
+    matches!(exception, ExceptionCode::Acknowledge | ExceptionCode::ServerDeviceBusy)
 }

@@ -1,15 +1,19 @@
 //! When which request is due.
 //!
 //! Every class of tags has its own due time on a grid that begins with the session: a late round does not move the
-//! grid. Rounds that were missed whole are skipped and counted, never caught up in a burst.
+//! grid. Rounds that were missed whole are skipped and counted, never caught up in a burst. A round is over when its last
+//! answer is there, so no block is asked for twice at a time.
 
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tokio::time::Instant;
 
-use super::{health::Health, plant::Class};
+use super::{
+    health::Health,
+    plant::{Block, Class},
+};
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Schedule {
     rounds: Vec<Round>,
 }
@@ -20,37 +24,64 @@ struct Round {
     unit: usize,
     scan: Duration,
     due: Instant,
-    /// The block that comes next in a round that has begun.
-    next: usize,
+    /// Whether this round's first request left.
+    begun: bool,
+    /// What is still to be asked in it.
+    left: VecDeque<Arc<Block>>,
+    /// Requests of it that are on the wire.
+    open: usize,
 }
 
 /// What to do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    Poll {
-        class: usize,
-        block: usize,
-    },
+    /// The next request of a class.
+    Poll { class: usize },
+    /// A request that tries whether a unit is back.
+    Probe { unit: usize },
     /// Nothing is due until then; `None`: nothing ever is.
     Wait(Option<Instant>),
 }
 
+impl Next {
+    /// When it is time, where it is not yet.
+    pub(super) fn until(self) -> Option<Instant> {
+        if let Self::Wait(until) = self { until } else { None }
+    }
+}
+
+impl Round {
+    /// Whether it has a request that is not on its way yet.
+    fn has_more(&self, class: &Class) -> bool {
+        if self.begun { !self.left.is_empty() } else { !class.blocks.is_empty() && self.open == 0 }
+    }
+}
+
 impl Schedule {
     pub(super) fn new(classes: &[Class], now: Instant) -> Self {
-        let round = |class: &Class| Round { unit: class.unit, scan: class.scan, due: now, next: 0 };
+        let round = |class: &Class| Round {
+            unit: class.unit,
+            scan: class.scan,
+            due: now,
+            begun: false,
+            left: VecDeque::new(),
+            open: 0,
+        };
         Self { rounds: classes.iter().map(round).collect() }
     }
 
     /// The request that has waited longest, among those due.
     pub(super) fn next(&self, classes: &[Class], units: &[Health], now: Instant) -> Next {
-        let polls = self.rounds.iter().enumerate().filter_map(|(class, round)| {
-            let rests = units.get(round.unit).is_none_or(Health::is_demoted);
-            (!rests).then_some((round.due, Next::Poll { class, block: round.next }))
+        let polls = self.rounds.iter().zip(classes).enumerate().filter_map(|(at, (round, class))| {
+            let health = units.get(round.unit).filter(|health| !health.is_demoted())?;
+            let due = health.rests(now).unwrap_or(round.due);
+            round.has_more(class).then_some((due, Next::Poll { class: at }))
         });
-        let probes = units
-            .iter()
-            .enumerate()
-            .filter_map(|(unit, health)| Some((health.probe()?, probe(classes, unit, health.failures())?)));
+        let probes = units.iter().enumerate().filter_map(|(unit, health)| {
+            let due = health.probe()?;
+            let asks = classes.iter().any(|class| class.unit == unit && !class.blocks.is_empty());
+            asks.then_some((due.max(health.rests(now).unwrap_or(due)), Next::Probe { unit }))
+        });
         match polls.chain(probes).min_by_key(|(due, _)| *due) {
             Some((due, next)) if due <= now => next,
             Some((due, _)) => Next::Wait(Some(due)),
@@ -58,14 +89,26 @@ impl Schedule {
         }
     }
 
-    /// A block was read, well or not; how many rounds of its class are skipped.
-    pub(super) fn done(&mut self, class: usize, blocks: usize, now: Instant) -> u64 {
+    /// The next request of a class leaves.
+    pub(super) fn launch(&mut self, class: usize, blocks: &[Arc<Block>]) -> Option<Arc<Block>> {
+        let round = self.rounds.get_mut(class)?;
+        if !round.begun {
+            round.begun = true;
+            round.left.extend(blocks.iter().cloned());
+        }
+        let block = round.left.pop_front()?;
+        round.open += 1;
+        Some(block)
+    }
+
+    /// A request of a class was answered, well or not; how many rounds of it are skipped.
+    pub(super) fn land(&mut self, class: usize, now: Instant) -> u64 {
         let Some(round) = self.rounds.get_mut(class) else { return 0 };
-        round.next += 1;
-        if round.next < blocks {
+        round.open = round.open.saturating_sub(1);
+        if !round.begun || round.open > 0 || !round.left.is_empty() {
             return 0;
         }
-        round.next = 0;
+        round.begun = false;
         let late = now.saturating_duration_since(round.due);
         let passed = late.as_nanos() / round.scan.as_nanos().max(1);
         // The next one counts as late where it is due already; those between were missed whole.
@@ -74,20 +117,28 @@ impl Schedule {
         u64::from(steps - 1)
     }
 
+    /// What is no longer to be asked is taken out of the rounds that have begun.
+    pub(super) fn keep(&mut self, mut still: impl FnMut(&Block) -> bool) {
+        for round in self.rounds.iter_mut().filter(|round| round.begun) {
+            round.left.retain(|block| still(block));
+            if round.left.is_empty() && round.open == 0 {
+                (round.begun, round.due) = (false, round.due + round.scan);
+            }
+        }
+    }
+
     /// All of a unit is due now, from the beginning.
     pub(super) fn restart(&mut self, unit: usize, now: Instant) {
         for round in self.rounds.iter_mut().filter(|round| round.unit == unit) {
-            (round.due, round.next) = (now, 0);
+            (round.due, round.begun) = (now, false);
+            round.left.clear();
         }
     }
 }
 
 /// The request that probes a unit: another one each time, since one alone may be what the device chokes on.
-fn probe(classes: &[Class], unit: usize, failures: u32) -> Option<Next> {
-    let of_unit = || classes.iter().enumerate().filter(|(_, class)| class.unit == unit);
-    let blocks: usize = of_unit().map(|(_, class)| class.blocks.len()).sum();
-    let nth = usize::try_from(failures).ok()?.checked_rem(blocks)?;
-    of_unit()
-        .flat_map(|(at, class)| (0..class.blocks.len()).map(move |block| Next::Poll { class: at, block }))
-        .nth(nth)
+pub(super) fn probe(classes: &[Class], unit: usize, failures: u32) -> Option<Arc<Block>> {
+    let blocks = || classes.iter().filter(|class| class.unit == unit).flat_map(|class| &class.blocks);
+    let nth = usize::try_from(failures).ok()?.checked_rem(blocks().count())?;
+    blocks().nth(nth).cloned()
 }

@@ -1,7 +1,7 @@
 //! One session: what goes over the wire next.
 //!
-//! Writes go ahead of polls at the next transaction boundary. One request is on the wire at a time, so that no poll
-//! can straddle a write and put the old value back.
+//! Writes go ahead of polls at the next transaction boundary, and are alone on the wire, so that no poll can straddle a
+//! write and put the old value back.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -13,19 +13,26 @@ use tokio::{
     time::{Instant, sleep_until},
 };
 use tokio_modbus::ExceptionCode;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     again::Again,
+    extra::{Extra, Why},
     health::{Health, TIMEOUTS},
     plant::Plant,
-    schedule::{Next, Schedule},
+    poll::Flight,
+    schedule::{self, Next, Schedule},
     wire::Wire,
 };
 use crate::{
     codec::modbus::exception_text,
+    config::{ModbusEndpoint, Transport},
     link::{Command, Counters, Inbox, Sink, transport::Delivery},
     model::{DeviceState, Quality, Reason, TagId, Update},
 };
+
+/// By TLS 1.3 a device refuses a certificate only after the handshake, and may just go away.
+const UNTRUSTED: &str = "it may not trust our certificate, or want one";
 
 /// Writes that may go ahead of a poll that is due, so that a flood of them leaves the polls some of the line.
 const WRITES_IN_A_ROW: u32 = 8;
@@ -38,10 +45,19 @@ pub(super) struct Session<'a, S> {
     pub(super) plant: &'a mut Plant,
     pub(super) health: Vec<Health>,
     pub(super) schedule: Schedule,
+    pub(super) extras: Vec<Extra>,
+    pub(super) flights: Vec<Flight>,
     pub(super) again: Again,
+    /// How long an answer may take.
     pub(super) timeout: Duration,
+    /// Polls that may be on the wire at once.
+    most: usize,
+    idle_close: Option<Duration>,
+    /// What to think of a peer that ends the session before it said anything.
+    hint: Option<&'static str>,
     pub(super) counters: Arc<Counters>,
     pub(super) sink: &'a Sink,
+    pub(super) stop: CancellationToken,
     /// Used again by every publish.
     pub(super) batch: Vec<Update>,
     /// Time-outs in a row in which the peer sent nothing at all.
@@ -52,35 +68,80 @@ pub(super) struct Session<'a, S> {
     looked: bool,
 }
 
+/// What a session keeps while its transport is closed because nothing is due.
+#[derive(Debug)]
+pub(super) struct Parked {
+    health: Vec<Health>,
+    schedule: Schedule,
+    extras: Vec<Extra>,
+}
+
 /// Why a session is over.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum End {
     Stopped,
     Lost(String),
+    /// Nothing is due before that moment.
+    Idle(Option<Instant>, Parked),
+}
+
+impl End {
+    fn with_hint(self, hint: Option<&str>) -> Self {
+        match (self, hint) {
+            (Self::Lost(problem), Some(hint)) => Self::Lost(format!("{problem}; {hint}")),
+            (end, _) => end,
+        }
+    }
+}
+
+/// What a session is given.
+#[derive(Debug)]
+pub(super) struct Start<'a, S> {
+    pub(super) wire: Wire<S>,
+    pub(super) delivery: Delivery,
+    pub(super) plant: &'a mut Plant,
+    pub(super) endpoint: &'a ModbusEndpoint,
+    pub(super) counters: &'a Arc<Counters>,
+    pub(super) sink: &'a Sink,
+    /// Where this goes on after a transport was closed because nothing was due.
+    pub(super) parked: Option<Parked>,
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
-    pub(super) fn new(
-        stream: S,
-        delivery: Delivery,
-        plant: &'a mut Plant,
-        timeout: Duration,
-        counters: &Arc<Counters>,
-        sink: &'a Sink,
-    ) -> Self {
-        for entry in &mut plant.entries {
-            entry.good = false;
-        }
+    pub(super) fn new(start: Start<'a, S>, stop: CancellationToken) -> Self {
+        let Start { wire, delivery, plant, endpoint, counters, sink, parked } = start;
+        let now = Instant::now();
+        let Parked { health, schedule, extras } = parked.unwrap_or_else(|| {
+            for entry in &mut plant.entries {
+                entry.good = false;
+            }
+            for unit in 0..plant.units.len() {
+                plant.reopen(unit);
+                plant.holes.hurry(unit, now);
+                plant.end_hunt(unit);
+            }
+            Parked {
+                health: plant.units.iter().map(|_| Health::new()).collect(),
+                schedule: Schedule::new(&plant.classes, now),
+                extras: Vec::new(),
+            }
+        });
         Self {
-            wire: Wire::new(stream, counters.clone()),
+            wire,
             delivery,
-            health: plant.units.iter().map(|_| Health::new()).collect(),
-            schedule: Schedule::new(&plant.classes, Instant::now()),
+            health,
+            schedule,
+            extras,
+            flights: Vec::new(),
             again: Again::default(),
             plant,
-            timeout,
+            timeout: endpoint.timeout,
+            most: usize::from(endpoint.max_in_flight.max(1)),
+            idle_close: endpoint.idle_close,
+            hint: matches!(endpoint.transport, Transport::Tcp { tls: Some(_), .. }).then_some(UNTRUSTED),
             counters: counters.clone(),
             sink,
+            stop,
             batch: Vec::new(),
             quiet: 0,
             open_write: None,
@@ -95,42 +156,106 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         loop {
             let step = self.step(inbox, &mut writes).await;
             if let Err(end) = step {
-                return self.last_looks(end).await;
+                let end = self.last_looks(end).await;
+                return if self.wire.spoke { end } else { end.with_hint(self.hint) };
             }
         }
     }
 
     async fn step(&mut self, inbox: &mut Inbox, writes: &mut u32) -> Result<(), End> {
-        if inbox.is_stopped() {
+        if self.stop.is_cancelled() {
             return Err(End::Stopped);
         }
         let now = Instant::now();
         let next = self.schedule.next(&self.plant.classes, &self.health, now);
+        let extra = self.next_extra();
+        let due_extra = extra.filter(|(_, due)| *due <= now).map(|(at, _)| at);
         let look = self.again.due(&self.plant.entries, &self.health);
         let due_look = look.filter(|due| *due <= now);
-        let idle = matches!(next, Next::Wait(_)) && due_look.is_none();
-        if (*writes < WRITES_IN_A_ROW || idle)
-            && let Some(command) = inbox.ready()
-        {
+        let waits = matches!(next, Next::Wait(_)) && due_extra.is_none();
+        if (*writes < WRITES_IN_A_ROW || (waits && due_look.is_none())) && inbox.is_ready() {
+            // No poll is on the wire beside a write: none can bring back what the write replaced.
+            if !self.flights.is_empty() {
+                return self.land(None).await;
+            }
             *writes += 1;
-            return self.write(command, inbox).await;
+            return match inbox.ready() {
+                Some(command) => self.write(command).await,
+                None => Ok(()),
+            };
+        }
+        // Looks and polls that are due take turns.
+        if let Some(due) = due_look.filter(|_| !self.looked || waits) {
+            if !self.flights.is_empty() {
+                return self.land(None).await;
+            }
+            (self.looked, *writes) = (true, 0);
+            return self.look_again(due).await;
+        }
+        self.looked = false;
+        let later = [next.until(), extra.map(|(_, due)| due), look].into_iter().flatten().min();
+        if self.flights.len() >= self.most {
+            return self.land(None).await;
         }
         *writes = 0;
-        // Looks and polls that are due take turns.
-        self.looked = !self.looked || matches!(next, Next::Wait(_));
-        if let Some(due) = due_look.filter(|_| self.looked) {
-            return self.look_again(due, inbox).await;
+        if let Some(at) = due_extra {
+            let Extra { class, block, why, .. } = self.extras.swap_remove(at);
+            self.counters.retries.fetch_add(u64::from(why != Why::Half), Ordering::Relaxed);
+            return self.launch(class, block, why).await;
         }
         match next {
-            Next::Poll { class, block } => self.poll(class, block, inbox).await,
-            Next::Wait(until) => {
-                let until = [until, look].into_iter().flatten().min();
-                if let Some(command) = self.wait(until, inbox).await? {
-                    *writes = 1;
-                    self.write(command, inbox).await?;
+            Next::Poll { class } => {
+                let blocks = self.plant.classes.get(class).map(|class| class.blocks.as_slice());
+                match self.schedule.launch(class, blocks.unwrap_or_default()) {
+                    Some(block) => {
+                        self.extras.retain(|extra| !Arc::ptr_eq(&extra.block, &block));
+                        self.launch(class, block, Why::Round).await
+                    }
+                    None => Ok(()),
                 }
-                Ok(())
             }
+            Next::Probe { unit } => self.probe(unit).await,
+            Next::Wait(_) if !self.flights.is_empty() => self.land(later).await,
+            Next::Wait(_) => self.rest(later, inbox, writes).await,
+        }
+    }
+
+    async fn probe(&mut self, unit: usize) -> Result<(), End> {
+        let Some(health) = self.health.get_mut(unit) else { return Ok(()) };
+        health.probing();
+        match schedule::probe(&self.plant.classes, unit, health.failures()) {
+            Some(block) => self.launch(0, block, Why::Probe).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing is due and nothing on the wire: tries a hole, closes the transport for a while, or waits.
+    async fn rest(&mut self, until: Option<Instant>, inbox: &mut Inbox, writes: &mut u32) -> Result<(), End> {
+        let now = Instant::now();
+        let hole = self.next_hole(now);
+        if let Some(Extra { class, block, why, .. }) = hole.as_ref().filter(|hole| hole.due <= now) {
+            return self.launch(*class, block.clone(), *why).await;
+        }
+        let mut wake = until.into_iter().chain(hole.map(|hole| hole.due)).min();
+        let close = self.idle_close.filter(|_| self.again.is_empty() && self.open_write.is_none());
+        let close = close.map(|pause| now + pause).filter(|at| until.is_none_or(|until| until > *at));
+        if close.is_some() {
+            wake = close;
+        }
+        match self.wait(wake, inbox).await? {
+            Some(command) => {
+                *writes = 1;
+                self.write(command).await
+            }
+            None if close.is_some() && Instant::now() >= close.unwrap_or(now) => {
+                let parked = Parked {
+                    health: std::mem::take(&mut self.health),
+                    schedule: std::mem::take(&mut self.schedule),
+                    extras: std::mem::take(&mut self.extras),
+                };
+                Err(End::Idle(until, parked))
+            }
+            None => Ok(()),
         }
     }
 
@@ -161,7 +286,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             self.tell(unit, DeviceState::Online, None);
         }
         if back {
-            self.schedule.restart(unit, Instant::now());
+            let now = Instant::now();
+            self.forget_extras(unit);
+            self.plant.reopen(unit);
+            self.plant.holes.hurry(unit, now);
+            self.schedule.restart(unit, now);
         }
     }
 
@@ -171,8 +300,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     /// quarter of an hour only. So where every unit is silent and, for as
     /// many time-outs as it takes to ask each six times, not one byte came (three rounds made the units silent, three
     /// more probed them), a new connection is tried. A gateway whose units alone are silent loses nothing by it.
-    pub(super) fn timed_out(&mut self, unit: usize, given: Duration) -> Result<(), End> {
-        if given < self.timeout {
+    pub(super) fn timed_out(&mut self, unit: usize, whole: bool) -> Result<(), End> {
+        self.keep_apart(unit);
+        if !whole {
             // A command's deadline was shorter than what the unit is given.
             return Ok(());
         }
@@ -180,7 +310,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         self.quiet = if self.wire.heard { 0 } else { self.quiet.saturating_add(1) };
         let (took, alone) = (self.timeout, self.is_alone(unit));
         if self.health.get_mut(unit).is_some_and(|health| health.timed_out(took, alone)) {
-            let detail = format!("no answer to {TIMEOUTS} requests in a row, {} ms each", took.as_millis());
+            let mut detail =
+                format!("no answer to {TIMEOUTS} requests in a row, {} ms each", took.as_millis());
+            if let Some(hint) = self.wire.hint() {
+                detail = format!("{detail}; {hint}");
+            }
             self.demote(unit, DeviceState::Silent, Reason::DeviceSilent, &detail);
         }
         let polled = |unit: &usize| self.plant.classes.iter().any(|class| class.unit == *unit);
@@ -198,6 +332,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             return Err(End::Lost(format!("nothing came in answer to {} requests", self.quiet)));
         }
         Ok(())
+    }
+
+    /// Has a unit rest where its late answer could be taken for the answer to another question.
+    pub(super) fn keep_apart(&mut self, unit: usize) {
+        if !self.wire.has_ids()
+            && let Some(health) = self.health.get_mut(unit)
+        {
+            health.rest(Instant::now() + self.timeout);
+        }
     }
 
     /// A gateway answered that it cannot reach the unit.
@@ -218,6 +361,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     }
 
     fn demote(&mut self, unit: usize, state: DeviceState, reason: Reason, detail: &str) {
+        self.forget_extras(unit);
         let tags: Vec<_> =
             self.plant.entries.iter().filter(|entry| entry.unit == unit).map(|entry| entry.id).collect();
         self.tell_bad(tags.into_iter(), reason, detail);
@@ -242,9 +386,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     }
 
     fn tell_impossible(&mut self) {
-        let tags = self.plant.impossible.clone();
-        if !tags.is_empty() {
-            self.tell_bad(tags.into_iter(), Reason::DecodeError, "its registers end past address 65535");
+        for (tag, why) in self.plant.impossible.clone() {
+            self.tell_bad(std::iter::once(tag), Reason::DecodeError, &why.to_string());
         }
     }
 

@@ -47,8 +47,21 @@ fn polled(id: u32, table: Table, address: u16, kind: Kind) -> Polled {
     Polled { id: TagId(id), scan: SECOND, range: None, point }
 }
 
+fn endpoint(address: &str, timeout: Duration) -> ModbusEndpoint {
+    ModbusEndpoint {
+        transport: Transport::Tcp { address: address.to_owned(), tls: None },
+        timeout,
+        connect_delay: Duration::ZERO,
+        request_gap: Duration::ZERO,
+        idle_close: None,
+        max_in_flight: 1,
+        check_ids: true,
+        reconnect: (Duration::from_millis(250), Duration::from_secs(15)),
+    }
+}
+
 fn unit(unit_id: u8, tags: Vec<Polled>) -> Unit {
-    Unit { device: DeviceId(unit_id.into()), unit_id, tags }
+    Unit { device: DeviceId(unit_id.into()), unit_id, broadcast: false, dialect: Dialect::default(), tags }
 }
 
 /// What the session told.
@@ -194,7 +207,7 @@ struct Rig {
 }
 
 fn start(units: &[Unit]) -> (Rig, Peer) {
-    run(Modbus::new("plc:502".to_owned(), TIMEOUT, units, Arc::default()))
+    run(Modbus::new(endpoint("plc:502", TIMEOUT), units, Arc::default()))
 }
 
 fn run(driver: Modbus) -> (Rig, Peer) {
@@ -219,7 +232,7 @@ impl Rig {
     async fn lost(self) -> String {
         match self.task.await.unwrap().1 {
             SessionEnd::Lost(error) => error.to_string(),
-            SessionEnd::Stopped => panic!("stopped"),
+            end => panic!("{end:?}"),
         }
     }
 
@@ -227,7 +240,7 @@ impl Rig {
         self.stop.cancel();
         match self.task.await.unwrap() {
             (driver, SessionEnd::Stopped) => driver,
-            (_, SessionEnd::Lost(error)) => panic!("{error}"),
+            (_, end) => panic!("{end:?}"),
         }
     }
 

@@ -1,19 +1,28 @@
 //! One stream and the transactions on it: who asked what, and which answer is whose.
 //!
-//! Answers are told apart by transaction id, unit id and function. What answers nothing that is open, be it late or
-//! foreign, is dropped and counted; a stream that is not Modbus TCP, or that is full of such, ends the session. Knows no tags.
+//! Over TCP answers are told apart by transaction id, unit id and function; what answers nothing that is open, be it late or
+//! foreign, is dropped and counted, and a stream that is not Modbus TCP, or that is full of such, ends the session. RTU has
+//! no ids and no frame marks: that side is [`line`](super::line). Knows no tags.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
+use futures_util::FutureExt;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    time::{Instant, timeout_at},
+    time::{Instant, sleep_until, timeout_at},
 };
 use tokio_modbus::Request;
 
+use super::line::Line;
 use crate::{
-    codec::modbus::{Answer, Frame, Misfit, Unfit, decode_answer, encode_request, put_frame, take_frame},
+    codec::modbus::{
+        Answer, Frame, Misfit, Unfit, decode_answer, encode_request, put_frame, put_rtu, take_frame,
+    },
     link::Counters,
 };
 
@@ -23,34 +32,64 @@ const CHUNK: usize = 2048;
 /// Frames that answer nothing and that a peer may send before it is asked again. Late answers are few.
 const UNASKED: u32 = 1000;
 
+/// So many ids back an answer is a late one of ours.
+const RECENT: u16 = 1000;
+
 #[derive(Debug)]
 pub(super) struct Wire<S> {
     stream: S,
     input: BytesMut,
-    /// The frame that [`Wire::prepare`] left for [`Wire::exchange`].
-    output: BytesMut,
+    framing: Framing,
     /// Counts up and wraps, so that an id comes again after 65,535 others.
     transaction: u16,
     counters: Arc<Counters>,
     /// Frames since the last request that answered nothing.
     unasked: u32,
-    /// Whether the peer sent anything since this was last cleared.
+    /// Whether the peer sent anything since the last request.
     pub(super) heard: bool,
+    /// Whether it ever sent anything.
+    pub(super) spoke: bool,
+    /// No request leaves before.
+    free: Instant,
+    /// Least pause between an answer and the next request.
+    gap: Duration,
+    /// The id of the last answer that fitted but for its id, and the id that was asked with.
+    foreign: Option<(u16, u16)>,
 }
 
-/// A request on its way, and what its answer must match.
+/// How frames are told apart on a stream.
 #[derive(Debug)]
-pub(super) struct Pending<'a> {
-    transaction: u16,
-    unit_id: u8,
-    request: &'a Request<'a>,
+pub(super) enum Framing {
+    /// Modbus TCP; where ids are not checked only one request is open at a time.
+    Mbap {
+        check_ids: bool,
+    },
+    Rtu(Line),
 }
+
+/// A request with its frame, and what its answer must match.
+#[derive(Debug)]
+pub(super) struct Pending {
+    transaction: u16,
+    pub(super) unit_id: u8,
+    pub(super) request: Request<'static>,
+    pub(super) frame: Bytes,
+}
+
+/// Which of the open requests was answered, and with what.
+pub(super) type Heard = (usize, Result<Answer, Misfit>);
 
 /// Why a request got no answer that counts.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Failure {
     #[error("no answer in time")]
     TimedOut,
+    /// The unit answered, but what came had been spoilt on its way.
+    #[error("an answer whose checksum is wrong")]
+    Garbled,
+    /// The line was never free for the request: nothing was sent.
+    #[error("the line never falls silent, so nothing was sent")]
+    Taken,
     /// The unit answered, but not what was asked.
     #[error(transparent)]
     Misfit(Misfit),
@@ -59,60 +98,189 @@ pub(super) enum Failure {
     Lost(String),
 }
 
+impl AsRef<Self> for Pending {
+    fn as_ref(&self) -> &Self {
+        self
+    }
+}
+
 impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
-    pub(super) fn new(stream: S, counters: Arc<Counters>) -> Self {
-        let buffer = || BytesMut::with_capacity(CHUNK);
-        Self { stream, input: buffer(), output: buffer(), transaction: 0, counters, unasked: 0, heard: false }
+    /// Nothing leaves within `delay` from now on.
+    pub(super) fn new(
+        stream: S,
+        framing: Framing,
+        delay: Duration,
+        gap: Duration,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let input = BytesMut::with_capacity(CHUNK);
+        let free = Instant::now() + delay;
+        let (transaction, unasked, heard, spoke, foreign) = (0, 0, false, false, None);
+        Self { stream, input, framing, transaction, counters, unasked, heard, spoke, free, gap, foreign }
+    }
+
+    /// Whether an answer tells which request it is for.
+    pub(super) fn has_ids(&self) -> bool {
+        matches!(self.framing, Framing::Mbap { check_ids: true })
+    }
+
+    /// Whether the echo of a write could be our own words, heard back from the line: nothing was read from it yet.
+    pub(super) fn may_echo(&self) -> bool {
+        matches!(&self.framing, Framing::Rtu(line) if line.may_echo())
+    }
+
+    /// How long the characters of a request and of its usual answer take.
+    pub(super) fn airtime(&self, pending: &Pending) -> Duration {
+        match &self.framing {
+            Framing::Mbap { .. } => Duration::ZERO,
+            Framing::Rtu(line) => line.airtime(pending),
+        }
+    }
+
+    /// A hint at what is wrong with a peer that seems to answer nothing.
+    pub(super) fn hint(&self) -> Option<String> {
+        let (asked, got) = self.foreign?;
+        Some(format!(
+            "answers come with transaction id {got} where {asked} was asked, as if the peer did not echo ids; \
+             transaction_ids = \"ignore\" on the connection takes such answers"
+        ))
     }
 
     /// Makes the frame of a request; nothing leaves yet.
-    pub(super) fn prepare<'a>(
-        &mut self,
-        unit_id: u8,
-        request: &'a Request<'a>,
-    ) -> Result<Pending<'a>, Unfit> {
+    pub(super) fn prepare(&mut self, unit_id: u8, request: Request<'static>) -> Result<Pending, Unfit> {
         self.transaction = self.transaction.wrapping_add(1);
-        let mut pdu = BytesMut::with_capacity(256);
-        encode_request(request, &mut pdu)?;
-        self.output.clear();
-        put_frame(self.transaction, unit_id, &pdu, &mut self.output);
-        Ok(Pending { transaction: self.transaction, unit_id, request })
+        let (mut pdu, mut frame) = (BytesMut::with_capacity(256), BytesMut::with_capacity(262));
+        encode_request(&request, &mut pdu)?;
+        match self.framing {
+            Framing::Mbap { .. } => put_frame(self.transaction, unit_id, &pdu, &mut frame),
+            Framing::Rtu(_) => put_rtu(unit_id, &pdu, &mut frame),
+        }
+        Ok(Pending { transaction: self.transaction, unit_id, request, frame: frame.freeze() })
     }
 
-    /// Sends the frame that was prepared last, and waits for its answer until `until`.
-    pub(super) async fn exchange(
-        &mut self,
-        pending: &Pending<'_>,
-        until: Instant,
-    ) -> Result<Answer, Failure> {
-        self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        (self.heard, self.unasked) = (false, 0);
-        self.send(until).await?;
+    /// Waits until a request may leave: the pauses are over and a serial line is silent. Cancel-safe.
+    pub(super) async fn ready(&mut self, until: Instant) -> Result<(), Failure> {
         loop {
-            while let Some(frame) = self.take()? {
-                match settle(pending, &frame) {
-                    Some(settled) => return settled.map_err(Failure::Misfit),
-                    None => self.drop_frame()?,
+            let free = match &self.framing {
+                Framing::Mbap { .. } => self.free,
+                Framing::Rtu(line) => {
+                    let free = self.free.max(line.silent_from());
+                    // What lies there was said before the request, so it cannot be its answer.
+                    if let Some(filled) = self.fill().now_or_never() {
+                        filled?;
+                    }
+                    free
                 }
+            };
+            if let Framing::Rtu(line) = &mut self.framing
+                && !self.input.is_empty()
+            {
+                line.heard();
+                self.drop_input();
+                if Instant::now() >= until {
+                    return Err(Failure::Taken);
+                }
+                continue;
             }
-            // A peer that never pauses would keep the time-out from being looked at.
-            if Instant::now() >= until {
-                return Err(Failure::TimedOut);
+            if Instant::now() >= free {
+                return Ok(());
             }
-            match timeout_at(until, self.fill()).await {
-                Ok(filled) => filled?,
-                Err(_elapsed) => return Err(Failure::TimedOut),
+            match &self.framing {
+                Framing::Mbap { .. } => sleep_until(free).await,
+                Framing::Rtu(_) => match timeout_at(free, self.fill()).await {
+                    Ok(filled) => filled?,
+                    Err(_silent) => {}
+                },
             }
         }
+    }
+
+    /// Sends a request; its last character leaves at the moment that is answered.
+    pub(super) async fn send(&mut self, pending: &Pending, patience: Duration) -> Result<Instant, Failure> {
+        self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        (self.heard, self.unasked) = (false, 0);
+        let sending = async {
+            self.stream.write_all(&pending.frame).await?;
+            self.stream.flush().await
+        };
+        match timeout_at(Instant::now() + patience, sending).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(Failure::Lost(error.to_string())),
+            // Part of a frame may be out: what follows would be taken for its rest.
+            Err(_elapsed) => return Err(Failure::Lost("the device takes no more bytes".to_owned())),
+        }
+        Ok(match &mut self.framing {
+            Framing::Mbap { .. } => Instant::now(),
+            Framing::Rtu(line) => line.sent(pending),
+        })
+    }
+
+    /// Leaves the line to itself for a while after a request that nothing answers.
+    pub(super) fn pause(&mut self, from: Instant, pause: Duration) {
+        self.free = self.free.max(from + pause);
+    }
+
+    /// Waits for an answer to one of the `open` requests, which is told by its number. Cancel-safe.
+    pub(super) async fn hear<P: AsRef<Pending>>(
+        &mut self,
+        open: &[P],
+        until: Instant,
+    ) -> Result<Heard, Failure> {
+        let mut settled = None;
+        let result = loop {
+            if let Some(found) = self.settle(open)? {
+                break Ok(found);
+            }
+            if let Framing::Rtu(line) = &mut self.framing
+                && let Some(pending) = open.first()
+            {
+                settled = line.spoilt_until(pending.as_ref(), &self.input);
+            }
+            let now = Instant::now();
+            // A peer that never pauses would keep the time-out from being looked at.
+            if now >= until {
+                break Err(self.missed(open));
+            }
+            if settled.is_some_and(|at| now >= at) {
+                break Err(Failure::Garbled);
+            }
+            let wake = settled.map_or(until, |at| at.min(until));
+            if let Ok(filled) = timeout_at(wake, self.fill()).await {
+                filled?;
+                if let Framing::Rtu(line) = &mut self.framing {
+                    line.heard();
+                }
+            }
+        };
+        if let Framing::Rtu(line) = &mut self.framing {
+            line.ended(result.is_ok());
+            self.drop_input();
+        }
+        if matches!(result, Err(Failure::Garbled)) {
+            self.counters.garbled.fetch_add(1, Ordering::Relaxed);
+        }
+        if result.is_ok() {
+            self.free = self.free.max(Instant::now() + self.gap);
+        }
+        result
     }
 
     /// Watches the stream while nothing is asked; ends only with it. Cancel-safe.
     pub(super) async fn idle(&mut self) -> Failure {
         loop {
-            let step = match self.take() {
-                Ok(Some(_unasked)) => self.drop_frame(),
-                Ok(None) => self.fill().await,
-                Err(failure) => Err(failure),
+            let step = match &mut self.framing {
+                Framing::Mbap { .. } => match take(&mut self.input) {
+                    Ok(Some(_unasked)) => self.drop_frame(),
+                    Ok(None) => self.fill().await,
+                    Err(failure) => Err(failure),
+                },
+                Framing::Rtu(line) => {
+                    if !self.input.is_empty() {
+                        line.heard();
+                    }
+                    self.drop_input();
+                    self.fill().await
+                }
             };
             if let Err(failure) = step {
                 return failure;
@@ -120,16 +288,50 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    async fn send(&mut self, until: Instant) -> Result<(), Failure> {
-        let sending = async {
-            self.stream.write_all(&self.output).await?;
-            self.stream.flush().await
+    /// Looks through what was heard for an answer to one of the open requests.
+    fn settle<P: AsRef<Pending>>(&mut self, open: &[P]) -> Result<Option<Heard>, Failure> {
+        let check_ids = match &mut self.framing {
+            Framing::Rtu(line) => {
+                let answer = open.first().and_then(|pending| line.look(pending.as_ref(), &self.input));
+                return Ok(answer.map(|answer| (0, Ok(answer))));
+            }
+            Framing::Mbap { check_ids } => *check_ids,
         };
-        match timeout_at(until, sending).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(Failure::Lost(error.to_string())),
-            // Part of a frame may be out: what follows would be taken for its rest.
-            Err(_elapsed) => Err(Failure::Lost("the device takes no more bytes".to_owned())),
+        while let Some(frame) = take(&mut self.input)? {
+            let mut pendings = open.iter().map(P::as_ref).enumerate();
+            let found = pendings.find(|(_, pending)| {
+                pending.unit_id == frame.unit_id && (!check_ids || pending.transaction == frame.transaction)
+            });
+            match found.map(|(at, pending)| (at, decode_answer(&pending.request, &frame.pdu))) {
+                // Without ids an answer of another size is a late one to another question.
+                Some((_, Err(Misfit::Size { .. } | Misfit::ByteCount { .. }))) if !check_ids => {}
+                Some((at, answer)) if !matches!(answer, Err(Misfit::Function { .. })) => {
+                    return Ok(Some((at, answer)));
+                }
+                _ => self.note(open, &frame),
+            }
+            self.drop_frame()?;
+        }
+        Ok(None)
+    }
+
+    /// Notes an answer that fits an open request in all but its id, where that id was none of ours of late.
+    fn note<P: AsRef<Pending>>(&mut self, open: &[P], frame: &Frame) {
+        let late = self.transaction.wrapping_sub(frame.transaction) <= RECENT && frame.transaction != 0;
+        let fits = |pending: &&Pending| {
+            pending.unit_id == frame.unit_id && decode_answer(&pending.request, &frame.pdu).is_ok()
+        };
+        if let Some(pending) = open.iter().map(P::as_ref).find(fits).filter(|_| !late) {
+            self.foreign = Some((pending.transaction, frame.transaction));
+        }
+    }
+
+    /// What it means that the time of a request is over.
+    fn missed<P: AsRef<Pending>>(&mut self, open: &[P]) -> Failure {
+        let Framing::Rtu(line) = &mut self.framing else { return Failure::TimedOut };
+        match open.first() {
+            Some(pending) => line.missed(pending.as_ref(), &self.input),
+            None => Failure::TimedOut,
         }
     }
 
@@ -139,15 +341,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             Ok(0) if self.input.is_empty() => Err(Failure::Lost("closed by the device".to_owned())),
             Ok(0) => Err(Failure::Lost("closed by the device in the middle of an answer".to_owned())),
             Ok(_) => {
-                self.heard = true;
+                (self.heard, self.spoke) = (true, true);
                 Ok(())
+            }
+            // TLS without its farewell.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(Failure::Lost("closed by the device".to_owned()))
             }
             Err(error) => Err(Failure::Lost(error.to_string())),
         }
-    }
-
-    fn take(&mut self) -> Result<Option<Frame>, Failure> {
-        take_frame(&mut self.input).map_err(|error| Failure::Lost(error.to_string()))
     }
 
     /// Drops a frame that answers nothing. A peer that goes on and on with such is of no use, and would take all the
@@ -160,15 +362,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
         Ok(())
     }
+
+    /// Drops what was heard on a serial line and is no answer.
+    fn drop_input(&mut self) {
+        if !self.input.is_empty() {
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            self.input.clear();
+        }
+    }
 }
 
-/// What a frame means for a request; `None` where it is not the answer to it.
-fn settle(pending: &Pending<'_>, frame: &Frame) -> Option<Result<Answer, Misfit>> {
-    if (frame.transaction, frame.unit_id) != (pending.transaction, pending.unit_id) {
-        return None;
-    }
-    match decode_answer(pending.request, &frame.pdu) {
-        Err(Misfit::Function { .. }) => None,
-        settled => Some(settled),
-    }
+fn take(input: &mut BytesMut) -> Result<Option<Frame>, Failure> {
+    take_frame(input).map_err(|error| Failure::Lost(error.to_string()))
 }

@@ -203,18 +203,21 @@ async fn a_refused_block_does_not_hide_the_tags_that_exist() {
     let log = device(peer, answer);
     sleep(Duration::from_millis(1500)).await;
     let asked: Vec<_> = log.lock().unwrap().iter().map(|asked| (asked.address(), asked.count())).collect();
-    assert_eq!(asked, [(0, 4), (0, 1), (1, 1), (2, 2), (0, 1), (1, 1), (2, 2)]);
+    let (first, second) = asked.split_at(5);
+    assert_eq!(first, [(0, 4), (0, 1), (1, 3), (1, 1), (2, 2)], "parted in halves until the hole is alone");
+    assert_eq!(second, [(0, 1), (2, 2)], "which is left out from then on");
     assert!(good(&rig.told.last(1).unwrap()));
     assert_eq!(rig.told.last(3).unwrap().value, Some(Value::U64(0x0002_0003)));
     let hole = rig.told.last(2).unwrap();
     assert_eq!((hole.value, hole.quality), (None, Quality::Bad(Reason::DeviceRefused)));
-    assert_eq!(hole.detail.as_deref(), Some("exception 0x02 (illegal data address)"));
+    let detail = "exception 0x02 (illegal data address): it is left out and tried again from time to time";
+    assert_eq!(hole.detail.as_deref(), Some(detail));
     assert_eq!(rig.told.states_of(1), [DeviceState::Online]);
-    // Known in the next session too.
+    // Known in the next session too, which tries the hole once, when all else is read.
     let (rig, peer) = run(rig.stopped().await);
     let log = device(peer, answer);
     sleep(Duration::from_millis(500)).await;
-    assert_eq!(log.lock().unwrap().iter().map(Asked::address).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(log.lock().unwrap().iter().map(Asked::address).collect::<Vec<_>>(), [0, 2, 1]);
     rig.stopped().await;
 }
 

@@ -10,13 +10,32 @@ use serde_json::Value as Json;
 use tokio::{io::ReadBuf, time::sleep};
 use tokio_modbus::{Request, Response};
 
-use super::{super::wire::Wire, *};
+use super::{
+    super::wire::{Failure, Framing, Wire},
+    *,
+};
 use crate::codec::modbus::Answer;
 
 fn wire() -> (Wire<DuplexStream>, Peer, Arc<Counters>) {
     let (ours, theirs) = duplex(4096);
     let counters = Arc::<Counters>::default();
-    (Wire::new(ours, counters.clone()), Peer(theirs), counters)
+    (over(ours, &counters), Peer(theirs), counters)
+}
+
+fn over<S: AsyncRead + AsyncWrite + Unpin>(stream: S, counters: &Arc<Counters>) -> Wire<S> {
+    let framing = Framing::Mbap { check_ids: true };
+    Wire::new(stream, framing, Duration::ZERO, Duration::ZERO, counters.clone())
+}
+
+async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
+    wire: &mut Wire<S>,
+    unit_id: u8,
+    request: Request<'static>,
+    within: Duration,
+) -> Result<Answer, Failure> {
+    let pending = wire.prepare(unit_id, request).unwrap();
+    let until = wire.send(&pending, within).await? + within;
+    wire.hear(&[&pending], until).await?.1.map_err(Failure::Misfit)
 }
 
 async fn read(
@@ -26,8 +45,7 @@ async fn read(
     count: u16,
 ) -> Result<Vec<u16>, String> {
     let request = Request::ReadHoldingRegisters(address, count);
-    let pending = wire.prepare(unit_id, &request).unwrap();
-    match wire.exchange(&pending, Instant::now() + TIMEOUT).await {
+    match exchange(wire, unit_id, request, TIMEOUT).await {
         Ok(Answer::Response(Response::ReadHoldingRegisters(words))) => Ok(words),
         Ok(other) => Err(format!("{other:?}")),
         Err(failure) => Err(failure.to_string()),
@@ -251,12 +269,11 @@ impl AsyncWrite for Endless {
 #[tokio::test]
 async fn a_peer_that_never_pauses_is_left() {
     let counters = Arc::<Counters>::default();
-    let mut wire = Wire::new(Endless, counters.clone());
+    let mut wire = over(Endless, &counters);
     let request = Request::ReadHoldingRegisters(0, 1);
-    let pending = wire.prepare(1, &request).unwrap();
-    let failure = wire.exchange(&pending, Instant::now() + Duration::from_secs(600)).await.unwrap_err();
+    let failure = exchange(&mut wire, 1, request, Duration::from_secs(600)).await.unwrap_err();
     assert_eq!(failure.to_string(), "the device sends without being asked");
-    let mut wire = Wire::new(Endless, counters.clone());
+    let mut wire = over(Endless, &counters);
     assert_eq!(wire.idle().await.to_string(), "the device sends without being asked");
     assert_eq!(counters.dropped.load(Ordering::Relaxed), 2002);
 }
@@ -328,8 +345,7 @@ async fn a_time_out_leaves_the_id_unused_for_long() {
     let mut ids = Vec::new();
     for _ in 0..300 {
         let request = Request::ReadHoldingRegisters(0, 1);
-        let pending = wire.prepare(1, &request).unwrap();
-        drop(wire.exchange(&pending, Instant::now() + Duration::from_millis(1)).await);
+        drop(exchange(&mut wire, 1, request, Duration::from_millis(1)).await);
         ids.push(peer.asked().await.unwrap().id);
     }
     let unlike: std::collections::HashSet<_> = ids.iter().collect();
@@ -341,9 +357,8 @@ async fn a_real_socket_by_its_host_name() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("localhost:{}", listener.local_addr().unwrap().port());
     let units = [unit(1, vec![polled(1, Table::Holding, 0, Kind::Uint16)])];
-    let mut driver = Modbus::new(address, Duration::from_secs(10), &units, Arc::default());
+    let mut driver = Modbus::new(endpoint(&address, Duration::from_secs(10)), &units, Arc::default());
     let connection = driver.connect().await.unwrap();
-    assert!(connection.nodelay().unwrap());
     let (mut device, _) = listener.accept().await.unwrap();
     let script = tokio::spawn(async move {
         let mut request = [0; 12];

@@ -1,0 +1,100 @@
+//! RTU: unit id, PDU and CRC, with nothing that tells where a frame begins or ends (Modbus over serial line V1.02, section
+//! 2.5.1).
+//!
+//! So an answer is looked for at every byte: the unit and function that were asked, the length that follows from them, and
+//! a CRC that fits. What stands before it, be it noise, an echo or another station's answer, is passed over.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use crc::{CRC_16_MODBUS, Crc, Table};
+use tokio_modbus::Request;
+
+use super::pdu::answer_length;
+
+static CRC: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_MODBUS);
+
+/// Unit id and CRC around a PDU.
+const AROUND: usize = 3;
+/// Bytes of the longest frame (section 2.5.1.1).
+const LONGEST: usize = 256;
+
+/// A frame with a good CRC, of the unit and function that were asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    pub pdu: Bytes,
+    /// Where it begins in what was heard.
+    pub start: usize,
+    /// Behind its last byte.
+    pub end: usize,
+}
+
+/// Appends the frame of `pdu`.
+pub fn put_rtu(unit_id: u8, pdu: &[u8], out: &mut BytesMut) {
+    let start = out.len();
+    out.put_u8(unit_id);
+    out.put_slice(pdu);
+    let crc = CRC.checksum(out.get(start..).unwrap_or_default());
+    // The low byte goes first, unlike all else in Modbus.
+    out.put_u16_le(crc);
+}
+
+/// The first frame from `from` on that can be the unit's answer to `request`.
+#[must_use]
+pub fn find_answer(unit_id: u8, request: &Request<'_>, heard: &[u8], from: usize) -> Option<Found> {
+    (from..heard.len()).find_map(|start| {
+        let length = candidate(unit_id, request, heard.get(start..)?)?;
+        let frame = heard.get(start..start + length)?;
+        let (body, crc) = frame.split_last_chunk::<2>()?;
+        (CRC.checksum(body) == u16::from_le_bytes(*crc)).then(|| Found {
+            pdu: Bytes::copy_from_slice(body.get(1..).unwrap_or_default()),
+            start,
+            end: start + length,
+        })
+    })
+}
+
+/// Whether a whole answer of the unit was heard, spoilt: its CRC does not fit.
+///
+/// To be asked where [`find_answer`] finds nothing; `false` while an answer may still be on its way.
+#[must_use]
+pub fn is_spoilt(unit_id: u8, request: &Request<'_>, heard: &[u8]) -> bool {
+    let mut spoilt = false;
+    for start in 0..heard.len() {
+        let rest = heard.get(start..).unwrap_or_default();
+        match candidate(unit_id, request, rest) {
+            Some(length) if rest.len() < length => return false,
+            Some(length) => spoilt |= length == usual_length(request) || length == 2 + AROUND,
+            None => {}
+        }
+    }
+    spoilt
+}
+
+/// Bytes of the frame of an answer, from unit id to CRC; what comes back where the device says nothing unusual.
+#[must_use]
+pub fn usual_length(request: &Request<'_>) -> usize {
+    let pdu = match request {
+        Request::ReadCoils(_, count) | Request::ReadDiscreteInputs(_, count) => {
+            2 + usize::from(count.div_ceil(8))
+        }
+        Request::ReadHoldingRegisters(_, count) | Request::ReadInputRegisters(_, count) => {
+            2 + 2 * usize::from(*count)
+        }
+        Request::MaskWriteRegister(..) => 7,
+        Request::ReadDeviceIdentification(..) => LONGEST - AROUND,
+        _ => 5,
+    };
+    pdu + AROUND
+}
+
+/// How long a frame is that begins like an answer to `request`; `None` where it does not, or too little is there.
+fn candidate(unit_id: u8, request: &Request<'_>, bytes: &[u8]) -> Option<usize> {
+    let asked = request.function_code().value();
+    let pdu = match bytes {
+        [unit, function, ..] if *unit == unit_id && *function == asked => {
+            answer_length(asked, bytes.get(1..)?)?
+        }
+        [unit, function, ..] if *unit == unit_id && *function == asked | 0x80 => 2,
+        _ => return None,
+    };
+    Some(pdu + AROUND).filter(|length| *length <= LONGEST)
+}
