@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path, process::Output};
 
 use simulators::{
     boiler,
-    modbus::{Server, Tables},
+    modbus::{Handle, Server},
 };
 use tokio::process::Command;
 
@@ -28,10 +28,9 @@ fn boiler() -> Server {
     Server::start(([127, 0, 0, 1], 0).into(), [(boiler::UNIT, boiler::tables())]).unwrap()
 }
 
-/// The function codes that reached a server.
-fn functions(server: &Server) -> BTreeSet<u8> {
-    let units = || (0..=u8::MAX).collect::<Vec<_>>();
-    let reached = |function: &u8| units().iter().any(|unit| server.handle().count(*unit, *function) > 0);
+/// The function codes that reached any unit.
+fn functions(handle: &Handle) -> BTreeSet<u8> {
+    let reached = |function: &u8| (0..=u8::MAX).any(|unit| handle.count(unit, *function) > 0);
     (0..=u8::MAX).filter(reached).collect()
 }
 
@@ -57,7 +56,7 @@ async fn the_boiler_is_found_by_reads_alone() {
     .await;
     assert!(output.status.success(), "{}", stderr(&output));
     insta::assert_snapshot!("boiler", stdout(&output).replace(&address, "(address)"));
-    assert_eq!(functions(&server), BTreeSet::from([1, 2, 3, 4, 43]));
+    assert_eq!(functions(server.handle()), BTreeSet::from([1, 2, 3, 4, 43]));
     assert!(server.handle().writes().is_empty());
     let profile = std::fs::read_to_string(&draft).unwrap();
     assert_eq!(profile.matches("[[tags]]").count(), 12);
@@ -69,6 +68,42 @@ async fn the_boiler_is_found_by_reads_alone() {
     assert!(stderr(&again).contains("is there already and is not overwritten"), "{}", stderr(&again));
     assert_eq!((again.status.code(), server.handle().requests()), (Some(1), asked));
     server.stop().await;
+}
+
+/// A serial line, whose unit says what it is.
+#[cfg(unix)]
+#[tokio::test]
+async fn the_meter_is_found_on_its_line() {
+    use simulators::{
+        meter::{UNIT, prepare, tables},
+        modbus::{Line, Pace},
+    };
+    let handle = Handle::new([(UNIT, tables())]);
+    prepare(&handle.unit(UNIT).unwrap());
+    let line = Line::start(&handle, Pace::none()).unwrap();
+    let path = line.path().to_str().unwrap().to_owned();
+    let connection = format!("rtu://{path}?baud=115200");
+    let units = UNIT.to_string();
+    let output = scan(&[
+        "--connection",
+        &connection,
+        "--units",
+        &units,
+        "--tables",
+        "input,holding",
+        "--addresses",
+        "0-39",
+        "--rate",
+        "1000",
+    ])
+    .await;
+    assert!(output.status.success(), "{}", stderr(&output));
+    let shown = stdout(&output).replace(&path, "(port)");
+    // What the meter measures is no matter of this test.
+    let shown: Vec<&str> = shown.lines().map(|row| row.split("29     ").next().unwrap().trim_end()).collect();
+    insta::assert_snapshot!("meter", shown.join("\n"));
+    assert_eq!(functions(&handle), BTreeSet::from([3, 4, 43]));
+    line.stop();
 }
 
 /// Has `fieldbridge check` look at a site whose only device has the profile.
@@ -100,7 +135,7 @@ async fn check(folder: &Path, profile: &str, address: &str) {
 #[cfg(unix)]
 #[tokio::test]
 async fn an_interrupt_ends_it_and_shows_what_was_found() {
-    let mut tables = Tables::new();
+    let mut tables = simulators::modbus::Tables::new();
     tables.set_holdings(0, &[0x1234; 3000]);
     let server = Server::start(([127, 0, 0, 1], 0).into(), [(7, tables)]).unwrap();
     let child = Command::new(PROGRAM)

@@ -186,7 +186,7 @@ impl Caller {
         match answer.await {
             Ok((_, Ok(answer))) => answer.into(),
             Ok((_, Err(misfit))) => Reply::Unusable(misfit.to_string()),
-            Err(Failure::TimedOut) => Reply::Silent,
+            Err(Failure::TimedOut | Failure::Doubtful) => Reply::Silent,
             Err(failure @ (Failure::Garbled | Failure::Misfit(_))) => Reply::Unusable(failure.to_string()),
             Err(failure @ (Failure::Taken | Failure::Lost(_))) => Reply::Lost(failure.to_string()),
         }
