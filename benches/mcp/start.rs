@@ -8,9 +8,10 @@ use tokio::time::timeout;
 use crate::{
     Arguments,
     calls::{Calls, Era},
+    common::{figures::spread, process::Process},
     plant::{Plant, tag},
-    report::{self, spread},
-    server::{Process, Subject, Wire},
+    report,
+    server::{self, Subject, Wire},
     stdio,
 };
 
@@ -68,7 +69,7 @@ pub(crate) async fn run(subject: Subject, arguments: &Arguments, plant: &Plant) 
 
 async fn one(subject: Subject, plant: &Plant) -> Result<Begun> {
     let start = Instant::now();
-    let mut process = Process::spawn(subject, Wire::Stdio, plant)?;
+    let mut process = server::spawn(subject, Wire::Stdio, plant)?;
     let begun = timeout(2 * PATIENCE, begin(subject, &mut process, start)).await;
     let begun = match begun.context("the start hangs").and_then(|done| done) {
         Ok(begun) => begun,
