@@ -10,15 +10,6 @@ pub(crate) struct Spread {
     pub(crate) greatest: f64,
 }
 
-/// Least, median and greatest.
-pub(crate) fn spread(values: &[f64]) -> Spread {
-    Spread {
-        least: values.iter().copied().fold(f64::INFINITY, f64::min),
-        median: median(values),
-        greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-    }
-}
-
 pub(crate) fn median(values: &[f64]) -> f64 {
     middle(values).median
 }

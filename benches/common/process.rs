@@ -66,24 +66,34 @@ impl Process {
 
     /// CPU time that it has taken so far, where /proc tells.
     pub(crate) fn cpu(&self) -> Option<Duration> {
-        let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id()?)).ok()?;
-        // The name may hold blanks; utime and stime are the 14th and 15th field, the 12th and 13th after it.
-        let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
-        let mut ticks = || fields.next()?.parse::<f64>().ok();
-        Some(Duration::from_secs_f64((ticks()? + ticks()?) / TICKS))
+        cpu_of(&self.child.id()?.to_string())
     }
 
     /// A line of /proc/<pid>/status in KiB, such as `VmRSS`, where /proc tells.
     pub(crate) fn memory_kib(&self, line: &str) -> Option<u32> {
-        let text = fs::read_to_string(format!("/proc/{}/status", self.child.id()?)).ok()?;
-        let rest = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'))?;
-        rest.split_whitespace().next()?.parse().ok()
+        memory_of(&self.child.id()?.to_string(), line)
     }
 
     /// Kills it and waits for its end.
     pub(crate) async fn kill(mut self) -> Result<()> {
         self.child.kill().await.context("killing a process")
     }
+}
+
+/// CPU time of a process, by its folder in /proc.
+pub(crate) fn cpu_of(process: &str) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name may hold blanks; utime and stime are the 14th and 15th field, the 12th and 13th after it.
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    Some(Duration::from_secs_f64((ticks()? + ticks()?) / TICKS))
+}
+
+/// A line of its status in KiB.
+pub(crate) fn memory_of(process: &str, line: &str) -> Option<u32> {
+    let text = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let rest = text.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'))?;
+    rest.split_whitespace().next()?.parse().ok()
 }
 
 async fn read_log(

@@ -8,7 +8,10 @@ use tokio::time::timeout;
 use crate::{
     Arguments,
     calls::{Calls, Era},
-    common::{figures::spread, process::Process},
+    common::{
+        figures::{Spread, median},
+        process::Process,
+    },
     plant::{Plant, tag},
     report,
     server::{self, Subject, Wire},
@@ -115,4 +118,13 @@ fn since(start: Instant) -> f64 {
 
 fn mib(process: &Process, line: &str) -> f64 {
     process.memory_kib(line).map_or(f64::NAN, |kib| f64::from(kib) / 1024.0)
+}
+
+/// Least, median and greatest.
+fn spread(values: &[f64]) -> Spread {
+    Spread {
+        least: values.iter().copied().fold(f64::INFINITY, f64::min),
+        median: median(values),
+        greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    }
 }

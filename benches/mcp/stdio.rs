@@ -39,7 +39,7 @@ impl Client {
     pub(crate) async fn open(&mut self) -> Result<()> {
         let answer = self.exchange(&initialize()).await?;
         ensure!(answer.contains(r#""protocolVersion":"2025-11-25""#), "not initialized: {answer}");
-        self.to.write_all(format!("{}\n", INITIALIZED).as_bytes()).await?;
+        self.to.write_all(format!("{INITIALIZED}\n").as_bytes()).await?;
         Ok(())
     }
 
