@@ -64,6 +64,38 @@ pub fn client(ca: &Path, identity: Option<(&Path, &Path)>) -> Result<ClientConfi
     })
 }
 
+/// Whether `ca` can be used.
+pub fn check_authorities(ca: &Path) -> Result<(), FileError> {
+    authorities(ca).map(|_| ())
+}
+
+/// Everything that keeps a certificate and its key from being used.
+#[must_use]
+pub fn check_identity(certificate: &Path, key: &Path) -> Vec<FileError> {
+    let files = [certificates(Part::Certificate, certificate).err(), private_key(key).err()];
+    let errors: Vec<FileError> = files.into_iter().flatten().collect();
+    if errors.is_empty() {
+        certified(certificate, key, &ring::default_provider()).err().into_iter().collect()
+    } else {
+        errors
+    }
+}
+
+/// Whether every user of this machine can read `file`, as far as its mode tells.
+#[must_use]
+pub fn is_public(file: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        fs::metadata(file).is_ok_and(|about| about.permissions().mode() & 0o004 != 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _unknown = file;
+        false
+    }
+}
+
 /// The name that a peer's certificate must have: `name`, else the host of `address` (`host:port`); `None` where no
 /// certificate can have it.
 #[must_use]

@@ -1,5 +1,7 @@
 //! `check`: what a site file means, or everything that is wrong with it.
 
+mod network;
+
 use std::{
     io::{self, Write},
     process::ExitCode,
@@ -8,7 +10,7 @@ use std::{
 use super::CheckArgs;
 use crate::{
     codec::value::{Format, Order, Scale},
-    config::{self, Connection, Endpoint, ModbusEndpoint, Problems, Site, Source, TagSpec},
+    config::{self, Connection, Endpoint, Problems, Site, Source, TagSpec},
     model::{Access, Kind, Limits},
     profile::modbus::{Point, Table},
 };
@@ -50,7 +52,8 @@ pub fn render(site: &Site) -> String {
             site.server.notify_min.as_millis()
         ),
     );
-    for table in [connections(site), devices(site), tags(site)] {
+    let tables = [connections(site), files(site), devices(site), tags(site)];
+    for table in tables.into_iter().filter(|table| !table.is_empty()) {
         push(&mut text, &aligned(&table));
         push(&mut text, "\n");
     }
@@ -91,29 +94,53 @@ fn counts(site: &Site) -> String {
 }
 
 fn connections(site: &Site) -> Vec<Vec<String>> {
-    let mut rows = vec![header(&["CONNECTION", "DRIVER", "ADDRESS", "TIMEOUT"])];
-    rows.extend(site.connections.iter().map(|Connection { name, endpoint, .. }| match endpoint {
-        Endpoint::Modbus(ModbusEndpoint { transport, timeout, .. }) => vec![
+    let mut rows = vec![header(&["CONNECTION", "DRIVER", "ADDRESS", "TIMEOUT", "SETTINGS"])];
+    rows.extend(site.connections.iter().map(|Connection { name, endpoint, .. }| {
+        let Endpoint::Modbus(endpoint) = endpoint;
+        vec![
             name.clone(),
-            transport.driver().to_owned(),
-            transport.address().to_owned(),
-            format!("{} ms", timeout.as_millis()),
-        ],
+            endpoint.transport.driver().to_owned(),
+            network::address(&endpoint.transport),
+            format!("{} ms", endpoint.timeout.as_millis()),
+            dash(&network::settings(endpoint)),
+        ]
     }));
-    rows
+    spare(rows)
+}
+
+/// The files of TLS connections; nothing where there is no such connection.
+fn files(site: &Site) -> Vec<Vec<String>> {
+    let mut rows = vec![header(&["CONNECTION", "AUTHORITIES", "CERTIFICATE", "KEY", "SERVER NAME"])];
+    rows.extend(site.connections.iter().filter_map(|Connection { name, endpoint, .. }| {
+        let Endpoint::Modbus(endpoint) = endpoint;
+        Some([vec![name.clone()], network::files(&endpoint.transport)?].concat())
+    }));
+    if rows.len() > 1 { rows } else { Vec::new() }
 }
 
 fn devices(site: &Site) -> Vec<Vec<String>> {
-    let mut rows = vec![header(&["DEVICE", "CONNECTION", "UNIT ID", "MODEL", "TAGS"])];
+    let mut rows = vec![header(&["DEVICE", "CONNECTION", "UNIT ID", "MODEL", "TAGS", "DIALECT"])];
     for spec in site.connections.iter().flat_map(|connection| &connection.devices) {
         let model = [spec.device.vendor.as_str(), spec.device.model.as_str()].join(" ");
         rows.push(vec![
             spec.device.name.clone(),
             spec.device.connection.clone(),
-            spec.unit_id.to_string(),
+            format!("{}{}", spec.unit_id, if spec.broadcast { " (broadcast)" } else { "" }),
             dash(model.trim()),
             spec.tags.len().to_string(),
+            dash(&network::dialect(spec)),
         ]);
+    }
+    spare(rows)
+}
+
+/// Leaves the last column out where it says nothing.
+fn spare(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
+    let says = |row: &Vec<String>| row.last().is_some_and(|cell| cell != "-");
+    if !rows.iter().skip(1).any(says) {
+        for row in &mut rows {
+            row.pop();
+        }
     }
     rows
 }

@@ -19,6 +19,10 @@ use crate::model::is_segment;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Whole<const LO: i64, const HI: i64>(pub(crate) i64);
 
+/// Yes or no.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Flag(pub(crate) bool);
+
 /// A text that is not empty.
 #[derive(Debug, Clone)]
 pub(crate) struct Text(pub(crate) String);
@@ -152,6 +156,17 @@ impl<const LO: i64, const HI: i64> JsonSchema for Whole<LO, HI> {
         json_schema!({ "type": "integer", "minimum": LO, "maximum": HI })
     }
 }
+
+impl Read for Flag {
+    fn allowed() -> String {
+        "true or false".to_owned()
+    }
+
+    fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
+        node.accept(node.boolean().map(Self), found)
+    }
+}
+leaf_schema!(Flag, "Flag", json_schema!({ "type": "boolean" }));
 
 impl Read for Text {
     fn allowed() -> String {

@@ -56,7 +56,7 @@ where
     let site = match document.tree() {
         Ok(tree) => match merge(bare_keys(tree, &document, &mut found.problems), layers) {
             Ok(tree) => SiteFile::read(&Node::root(&tree, &document), &mut found)
-                .and_then(|file| resolve(&file, Library::beside(path), &mut found)),
+                .and_then(|file| resolve(&file, path, Library::beside(path), &mut found)),
             Err(error) => {
                 let what = What::Unreadable(error.to_string());
                 let origin = document.file(None, None);

@@ -53,6 +53,9 @@ pub enum What {
     UnknownName { kind: &'static str, nearest: Option<String>, known: Vec<String> },
     #[error("no such profile in {looked}{}", suggestion(nearest.as_deref(), known))]
     UnknownProfile { looked: String, nearest: Option<String>, known: Vec<String> },
+    /// A file that the configuration names.
+    #[error("cannot be used: {0}")]
+    Unusable(String),
     #[error("not for the environment to set{}", suggestion(nearest.as_deref(), known))]
     Variable { nearest: Option<String>, known: Vec<String> },
     /// A warning.

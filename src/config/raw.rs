@@ -1,12 +1,19 @@
 //! What a site file says, key by key; what it means is [`resolve`](super::resolve)'s.
 
+mod connection;
+
+pub(crate) use connection::{ConnectionTable, Driver, Ids, PemPath, PortPath, TlsTable};
+
 use super::{
-    leaf::{Choice, HostPort, HttpAddress, Name, ProfileName, Text, Whole, Words},
+    leaf::{Choice, Flag, HttpAddress, Name, ProfileName, Text, Whole},
     read::List,
     section::section,
     site::WriteMode,
 };
-use crate::profile::raw::{DefaultOrder, TagTable};
+use crate::profile::{
+    dialect::{ReadsTable, WritesTable},
+    raw::{DefaultOrder, TagTable},
+};
 
 /// A scan interval in milliseconds: 10 ms to a day.
 pub(crate) type ScanMs = Whole<10, 86_400_000>;
@@ -14,16 +21,6 @@ pub(crate) type ScanMs = Whole<10, 86_400_000>;
 pub(crate) type StaleMs = Whole<10, 604_800_000>;
 /// Deadline of a write in milliseconds: 10 ms to ten minutes.
 pub(crate) type WriteMs = Whole<10, 600_000>;
-
-/// The drivers there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Driver {
-    ModbusTcp,
-}
-
-impl Words for Driver {
-    const WORDS: &'static [(&'static str, Self)] = &[("modbus-tcp", Self::ModbusTcp)];
-}
 
 section! {
     /// A site of fieldbridge: which devices hang where, and how they are served.
@@ -72,20 +69,6 @@ section! {
 }
 
 section! {
-    /// One link to one or more devices.
-    pub(crate) struct ConnectionTable {
-        /// Name by which devices refer to it.
-        required name: Name;
-        /// Protocol and transport.
-        required driver: Choice<Driver>;
-        /// `host:port` of the device or gateway; Modbus TCP is usually at port 502. IPv6 addresses stand in brackets.
-        required address: HostPort;
-        /// How long an answer, or a connect, may take, in milliseconds.
-        default timeout_ms: Whole<10, 60_000> = 1000;
-    }
-}
-
-section! {
     /// One device.
     pub(crate) struct DeviceTable {
         /// Name of the device: the first part of its tags' paths.
@@ -95,8 +78,12 @@ section! {
         /// Name of the connection that it hangs on.
         required connection: Name;
         /// Modbus unit id. 1 to 247 are devices behind a gateway or on a line; a device with its own network socket
-        /// answers to 255, 0 or whatever its manual says.
+        /// answers to 255, 0 or whatever its manual says. On a line, 0 is a broadcast.
         required unit_id: Whole<0, 255>;
+        /// Whether what is written goes to all devices at once, of which none answers; needs `unit_id = 0`. Such a
+        /// device has only tags that can be written. Default: true for `unit_id = 0` with `modbus-rtu` and
+        /// `modbus-rtu-tcp`, else false.
+        optional broadcast: Flag;
         /// Its profile, as `vendor/model`: `devices/vendor/model.toml` in the folder beside the one that holds this
         /// file, then those built into the program.
         optional profile: ProfileName;
@@ -107,6 +94,10 @@ section! {
         /// Age in milliseconds at which a good value becomes uncertain. Default: the profile's, else three times the
         /// tag's scan interval.
         optional stale_after_ms: StaleMs;
+        /// What one request may read; each key wins over the profile's.
+        optional reads: ReadsTable;
+        /// How it is written to; each key wins over the profile's.
+        optional writes: WritesTable;
         /// Tags beside those of the profile; one with the name of a profile's tag replaces all of it.
         optional tags: List<TagTable>;
     }

@@ -79,6 +79,11 @@ impl Spot {
         self.written
     }
 
+    /// Whether a problem with the value here, or a part of it, was noted.
+    pub(crate) fn is_refused(&self, found: &Findings) -> bool {
+        found.problems.iter().any(|problem| problem.key == self.key) || self.has_problem(found)
+    }
+
     /// Whether a problem with a part of the value here was noted.
     pub(crate) fn has_problem(&self, found: &Findings) -> bool {
         found.problems.iter().any(|problem| {
@@ -124,6 +129,13 @@ impl<'a> Node<'a> {
         match &self.value.kind {
             ValueKind::I64(number) => Some(*number),
             ValueKind::String(text) if self.spot.variable.is_some() => text.trim().parse().ok(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn boolean(&self) -> Option<bool> {
+        match self.value.kind {
+            ValueKind::Boolean(value) => Some(value),
             _ => None,
         }
     }

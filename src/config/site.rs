@@ -144,6 +144,11 @@ pub struct DeviceSpec {
     pub tags: Vec<TagSpec>,
 }
 
+impl ModbusEndpoint {
+    /// First and longest delay between two tries to connect, where the site says nothing.
+    pub const RECONNECT: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(15));
+}
+
 impl Transport {
     /// Where it leads, as people write it.
     #[must_use]

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 
+mod connections;
+
 use std::{path::Path, time::Duration};
 
 use serde_json::Value as Json;

@@ -13,6 +13,7 @@ use include_dir::{Dir, include_dir};
 
 use super::{
     Defaults, Template,
+    dialect::Keys,
     raw::{ProfileFile, Protocol},
     templates,
 };
@@ -32,6 +33,7 @@ pub(crate) struct Profile {
     pub(crate) model: String,
     pub(crate) description: String,
     pub(crate) defaults: Defaults,
+    pub(crate) dialect: Keys,
     pub(crate) tags: Vec<Template>,
 }
 
@@ -107,6 +109,7 @@ pub(crate) fn parse(document: Document, found: &mut Findings) -> Option<Profile>
     let before = found.problems.len();
     let file = ProfileFile::read(&Node::root(&tree, &document), found)?;
     let tags = templates(file.tags.as_ref(), found);
+    let dialect = Keys::new(file.reads.as_ref(), file.writes.as_ref(), found);
     if found.problems.len() > before {
         return None;
     }
@@ -119,6 +122,7 @@ pub(crate) fn parse(document: Document, found: &mut Findings) -> Option<Profile>
         model: file.model.as_ref().map(text)?,
         description: file.description.as_ref().map(text).unwrap_or_default(),
         defaults: Defaults::new(file.scan_ms.as_ref(), order, file.stale_after_ms.as_ref()),
+        dialect,
         tags,
     })
 }

@@ -1,5 +1,6 @@
 //! Profiles: what a model of device has, apart from where one hangs. No hosts, no ports.
 
+pub(crate) mod dialect;
 mod library;
 pub mod modbus;
 pub(crate) mod raw;

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use super::modbus::{Table, WriteFunction};
+use super::{
+    dialect::{ReadsTable, WritesTable},
+    modbus::{Table, WriteFunction},
+};
 use crate::{
     codec::value::Order,
     config::{
@@ -61,6 +64,10 @@ section! {
         optional byte_order: Choice<DefaultOrder>;
         /// Age in milliseconds at which a good value becomes uncertain. Default: three times the tag's scan interval.
         optional stale_after_ms: StaleMs;
+        /// What one request may read.
+        optional reads: ReadsTable;
+        /// How it is written to.
+        optional writes: WritesTable;
         /// What the device measures and takes.
         optional tags: List<TagTable>;
     }

@@ -49,6 +49,8 @@ pub(crate) struct Defaults {
     pub(crate) scan: Option<Duration>,
     pub(crate) order: Option<Order>,
     pub(crate) stale_after: Option<Duration>,
+    pub(crate) function: Option<WriteFunction>,
+    pub(crate) settle: Option<Duration>,
 }
 
 impl Defaults {
@@ -63,6 +65,8 @@ impl Defaults {
             scan: scan.map(|at| millis(at.value.0)),
             order,
             stale_after: stale_after.map(|at| millis(at.value.0)),
+            function: None,
+            settle: None,
         }
     }
 
@@ -72,6 +76,8 @@ impl Defaults {
             scan: self.scan.or(other.scan),
             order: self.order.or(other.order),
             stale_after: self.stale_after.or(other.stale_after),
+            function: self.function.or(other.function),
+            settle: self.settle.or(other.settle),
         }
     }
 }
@@ -308,9 +314,9 @@ impl Template {
         let scale = Scale::Linear { factor: self.scale, offset: self.offset };
         let format = Format { order, scale, ..Format::plain(self.kind) };
         let usual = if registers(self.kind) == 1 { WriteFunction::Single } else { WriteFunction::Multiple };
-        let function = self.function.unwrap_or(usual);
-        let point =
-            Point { table: self.table, address: self.address, format, function, settle: Duration::ZERO };
+        let function = self.function.or(defaults.function).unwrap_or(usual);
+        let settle = defaults.settle.unwrap_or_default();
+        let point = Point { table: self.table, address: self.address, format, function, settle };
         Some(TagSpec { tag: Arc::new(tag), scan, source: Source::Modbus(point) })
     }
 }

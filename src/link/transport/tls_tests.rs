@@ -158,6 +158,7 @@ async fn a_device_of_the_authority_is_spoken_to_by_address_or_name() {
     }
 }
 
+#[cfg(target_os = "linux")]
 #[tokio::test]
 async fn a_connection_ends_with_a_reset_as_all_do() {
     let files = Files::new();
@@ -172,9 +173,7 @@ async fn a_connection_ends_with_a_reset_as_all_do() {
     assert_eq!(socket.linger().unwrap(), Some(Duration::ZERO));
     assert!(socket.tcp_nodelay().unwrap());
     // An answer acknowledges what was asked.
-    #[cfg(target_os = "linux")]
     assert!(!delivery.is_open());
-    drop(delivery);
 }
 
 #[tokio::test]

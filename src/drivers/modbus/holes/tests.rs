@@ -114,6 +114,20 @@ fn requests_go_around_holes_but_not_around_tags_that_share_their_cells() {
     assert_eq!(holes.avoid(0, &[need(1, 1, 65_535, 1)]), [holding(10, 19), holding(65_530, 65_534)]);
 }
 
+#[test]
+fn tags_of_another_table_leave_holes_whole() {
+    let mut holes = Holes::default();
+    let now = Instant::now();
+    let input = |first, last| Region { table: Table::Input, first, last };
+    holes.insert(0, input(10, 19), now);
+    holes.insert(0, holding(10, 19), now);
+    let around = Need { table: Table::Input, ..need(0, 1, 8, 5) };
+    let inside = need(1, 1, 12, 1);
+    assert_eq!(holes.avoid(0, &[around]), [input(13, 19), holding(10, 19)]);
+    assert_eq!(holes.avoid(0, &[inside]), [input(10, 19), holding(10, 11), holding(13, 19)]);
+    assert_eq!(holes.avoid(0, &[around, inside]), [input(13, 19), holding(10, 11), holding(13, 19)]);
+}
+
 /// A device that refuses every request with one of `bad` in it.
 struct Device<'a> {
     bad: &'a [u16],
