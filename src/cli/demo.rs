@@ -1,4 +1,4 @@
-//! `demo`: the simulated boiler house, served, with what to paste into the usual assistants.
+//! `demo`: the simulated boiler house and its energy meter, served, with what to paste into the usual assistants.
 
 use std::{
     io::ErrorKind,
@@ -8,9 +8,11 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use simulators::boiler::House;
+#[cfg(unix)]
+use simulators::modbus::{Line, Pace};
+use simulators::{boiler::House, modbus::Server};
 
-use super::{DemoArgs, serve};
+use super::{DemoArgs, serve, simulate};
 use crate::{
     config::{self, Site},
     mcp::{self, Http},
@@ -18,17 +20,33 @@ use crate::{
 
 /// The site that the demo serves.
 const SITE: &str = include_str!("../../config/boiler-house.toml");
+/// Speed of the meter's line, as that site says.
+#[cfg(unix)]
+const BAUD: u32 = 19_200;
 /// Where that site has its PLC.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5020);
 
 pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let house = simulate()?;
-    let text = SITE.replace(&USUAL.to_string(), &house.local_addr().to_string());
+    let house = House::start();
+    let plc = plc(&house)?;
+    let meter = simulate::meter(&house);
+    let text = SITE.replace(&USUAL.to_string(), &plc.local_addr().to_string());
+    #[cfg(unix)]
+    let (line, text) = {
+        let line =
+            Line::start(meter.handle(), Pace::baud(BAUD)).context("cannot start the simulated line")?;
+        let port = line.path().display().to_string();
+        (line, text.replace(simulate::PORT, &port))
+    };
     let nothing = std::iter::empty::<(String, String)>();
     let site = config::load_text(Path::new("config/boiler-house.toml"), text, nothing)?;
     let http = listen(&args, &site).await?;
-    print(&site, house.local_addr(), http.as_ref());
+    print(&site, plc.local_addr(), http.as_ref());
     serve::until_stopped(site, http, args.stdio, None).await?;
+    plc.stop().await;
+    #[cfg(unix)]
+    line.stop();
+    meter.stop().await;
     house.stop().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -43,11 +61,11 @@ async fn listen(args: &DemoArgs, site: &Site) -> anyhow::Result<Option<Http>> {
     }
 }
 
-/// The simulator, where `simulate` has it; where that is taken, anywhere.
-fn simulate() -> anyhow::Result<House> {
-    match House::start(USUAL) {
+/// The PLC, where `simulate` has it; where that is taken, anywhere.
+fn plc(house: &House) -> anyhow::Result<Server> {
+    match Server::serve(USUAL, house.handle()) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            House::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            Server::serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), house.handle())
         }
         started => started,
     }
