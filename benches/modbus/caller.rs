@@ -66,19 +66,17 @@ impl Caller {
 
     /// What it says of its devices.
     pub(crate) async fn told(&mut self) -> Result<Told> {
-        let answer = self.call("list_devices", &json!({ "limit": 500 })).await?;
-        let devices = answer.get("devices").and_then(Json::as_array).context("no devices")?;
-        let mut told = Told::default();
-        for device in devices {
-            let of =
-                |pointer: &str| device.pointer(pointer).and_then(Json::as_u64).context("a count is missing");
-            told.good += of("/tags/good")?;
-            told.overruns += of("/connection_counts/overruns")?;
-            for count in ["timeouts", "exceptions", "dropped", "garbled"] {
-                told.failures += of(&format!("/connection_counts/{count}"))?;
+        let (mut told, mut arguments) = (Told::default(), json!({ "limit": 500 }));
+        loop {
+            let page = self.call("list_devices", &arguments).await?;
+            for device in page.get("devices").and_then(Json::as_array).context("no devices")? {
+                told.add(device)?;
+            }
+            match page.get("next_cursor") {
+                Some(cursor) => arguments = json!({ "limit": 500, "cursor": cursor }),
+                None => return Ok(told),
             }
         }
-        Ok(told)
     }
 
     /// How long each of so many writes took until it was told to be confirmed: the first tag of each connection in turn.
@@ -120,6 +118,18 @@ impl Caller {
         let answer: Json = serde_json::from_str(self.client.exchange(&request.to_string()).await?)?;
         let content = answer.pointer("/result/structuredContent");
         content.cloned().with_context(|| format!("not an answer of {tool}: {answer}"))
+    }
+}
+
+impl Told {
+    fn add(&mut self, device: &Json) -> Result<()> {
+        let of = |pointer: &str| device.pointer(pointer).and_then(Json::as_u64).context("a count is missing");
+        self.good += of("/tags/good")?;
+        self.overruns += of("/connection_counts/overruns")?;
+        for count in ["timeouts", "exceptions", "dropped", "garbled"] {
+            self.failures += of(&format!("/connection_counts/{count}"))?;
+        }
+        Ok(())
     }
 }
 

@@ -15,6 +15,7 @@ mod fleet;
 mod plant;
 mod report;
 mod scatter;
+mod serial;
 mod site;
 mod soak;
 mod throughput;
@@ -34,13 +35,16 @@ struct Arguments {
     /// How long one such measurement lasts, after a warm-up of a third of it.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(50..=60_000))]
     window_ms: u32,
-    /// How long the plant is watched.
+    /// How long each serial line is watched, in seconds.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    line_seconds: u32,
+    /// How long the plant is watched, in seconds.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
     /// Writes, and reads, that are timed.
     #[arg(long, default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     calls: u32,
-    /// Only parts whose name contains this: saturation, pipelining, scatter, idle, plant.
+    /// Only parts whose name contains this: saturation, pipelining, serial, scatter, idle, plant.
     #[arg(long, default_value = "")]
     only: String,
     /// What `cargo bench` adds.
@@ -87,6 +91,9 @@ async fn measure(arguments: &Arguments) -> Result<()> {
     }
     if chosen("pipelining") {
         throughput::pipelining(arguments).await?;
+    }
+    if chosen("serial") {
+        serial::run(arguments).await?;
     }
     if chosen("scatter") {
         scatter::run().await?;

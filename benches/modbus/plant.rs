@@ -26,7 +26,7 @@ const REQUEST: u64 = 12;
 pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let mut fleet = start(DEVICES).await?;
     let tags = site::floats(TAGS);
-    let plan = Plan { name: "plant", scan_ms: 1000, units: 1, tags: &tags };
+    let plan = Plan { name: "plant", scan_ms: 1000, stale_ms: 3000, units: 1, tags: &tags };
     let file = site::write(plan, fleet.addresses())?;
     let mut caller = Caller::start(&file).await?;
     caller.become_good(u64::try_from(DEVICES * TAGS)?).await?;
@@ -40,7 +40,10 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
 pub(crate) async fn idle(arguments: &Arguments) -> Result<()> {
     let mut fleet = start(1).await?;
     let tags = site::floats(10);
-    let file = site::write(Plan { name: "idle", scan_ms: 1000, units: 1, tags: &tags }, fleet.addresses())?;
+    let file = site::write(
+        Plan { name: "idle", scan_ms: 1000, stale_ms: 3000, units: 1, tags: &tags },
+        fleet.addresses(),
+    )?;
     let mut caller = Caller::start(&file).await?;
     caller.become_good(10).await?;
     writes(arguments, "on an idle line (10 tags, read once a second)", &mut fleet, &mut caller, 1).await?;

@@ -18,7 +18,7 @@ pub(crate) async fn run() -> Result<()> {
         Fleet::start(Devices { count: 1, delay_us: 0, unreachable: false, answers: None }).await?;
     let (tags, addresses) = site::scattered(TAGS);
     // The next round is an hour away: one alone is counted.
-    let plan = Plan { name: "scatter", scan_ms: 3_600_000, units: 1, tags: &tags };
+    let plan = Plan { name: "scatter", scan_ms: 3_600_000, stale_ms: 60_000, units: 1, tags: &tags };
     let file = site::write(plan, fleet.addresses())?;
     report::section(
         "Scattered tags: requests that read them",

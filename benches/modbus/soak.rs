@@ -81,7 +81,10 @@ async fn reconnects(connections: u64) -> Result<()> {
 async fn prepare(devices: Devices, units: u8) -> Result<(Fleet, Site)> {
     let fleet = Fleet::start(devices).await?;
     let tags = site::floats(2);
-    let file = site::write(Plan { name: "soak", scan_ms: 1000, units, tags: &tags }, fleet.addresses())?;
+    let file = site::write(
+        Plan { name: "soak", scan_ms: 1000, stale_ms: 3000, units, tags: &tags },
+        fleet.addresses(),
+    )?;
     Ok((fleet, site::load(&file)?))
 }
 

@@ -95,7 +95,7 @@ pub(crate) async fn pipelining(arguments: &Arguments) -> Result<()> {
 }
 
 fn plan(tags: &str) -> Plan<'_> {
-    Plan { name: "saturation", scan_ms: 10, units: 1, tags }
+    Plan { name: "saturation", scan_ms: 10, stale_ms: 60_000, units: 1, tags }
 }
 
 /// Requests that the bridge carries through in a second, told by what reaches its store.
@@ -104,11 +104,7 @@ async fn bridge(file: &Path, in_flight: u8, length: Duration) -> Result<Rate> {
     for endpoint in site::endpoints(&mut site) {
         endpoint.max_in_flight = in_flight;
     }
-    let devices = site.connections.iter_mut().flat_map(|connection| &mut connection.devices);
-    for tag in devices.flat_map(|device| &mut device.tags) {
-        // Below what a site file allows: the next round is due before the one before it is over.
-        tag.scan = Duration::from_millis(1);
-    }
+    site::hurry(&mut site);
     let counted = (0..BLOCKS).map(|block| site::path(0, block * BLOCK)).collect::<Vec<_>>();
     let bridge = Bridge::start(site, &counted)?;
     bridge.become_good().await?;
