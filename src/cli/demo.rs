@@ -14,7 +14,7 @@ use simulators::{boiler::House, modbus::Server};
 
 use super::{DemoArgs, serve, simulate};
 use crate::{
-    config::{self, Site},
+    config::{self, Endpoint, Site, Transport},
     mcp::{self, Http},
 };
 
@@ -75,14 +75,24 @@ fn plc(house: &House) -> anyhow::Result<Server> {
 /// Says on stderr what runs, and what to paste where.
 #[expect(clippy::print_stderr, reason = "a banner for whoever started the demo; logs are for running")]
 fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
-    let tags =
-        site.connections.iter().flat_map(|connection| &connection.devices).flat_map(|device| &device.tags);
+    let devices = site.connections.iter().flat_map(|connection| &connection.devices);
+    let tags: Vec<_> =
+        devices.map(|spec| format!("{} of device `{}`", spec.tags.len(), spec.device.name)).collect();
     let program =
         std::env::current_exe().map_or_else(|_| "fieldbridge".into(), |path| path.display().to_string());
     let program = serde_json::Value::from(program);
     eprintln!("fieldbridge {}: demo of a simulated boiler house\n", env!("CARGO_PKG_VERSION"));
     eprintln!("  PLC       Modbus TCP at {plc}, unit 1 (simulated: nothing can break)");
-    eprintln!("  tags      {} of device `boiler`; writing is allowed", tags.count());
+    for connection in &site.connections {
+        let Endpoint::Modbus(modbus) = &connection.endpoint;
+        if let Transport::Rtu(serial) = &modbus.transport {
+            eprintln!(
+                "  meter     Modbus RTU on {}, {} baud, unit 1 (simulated as well)",
+                serial.port, serial.baud
+            );
+        }
+    }
+    eprintln!("  tags      {}; writing is allowed", tags.join(", "));
     let Some(http) = http else {
         eprintln!("  MCP       on stdio\n");
         return;

@@ -74,7 +74,8 @@ pub struct CheckArgs {
 #[cfg(feature = "simulators")]
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// Where the PLC of the boiler house listens for Modbus TCP [default: 127.0.0.1:5020, where nothing else is asked for]
+    /// Where the PLC of the boiler house listens for Modbus TCP; without any of these options at 127.0.0.1:5020, and the
+    /// energy meter is on a line as with --modbus-rtu
     #[arg(long, value_name = "ADDR")]
     pub modbus: Option<SocketAddr>,
     /// Where the PLC listens for Modbus TCP over TLS, with certificates on both sides
@@ -86,7 +87,7 @@ pub struct SimulateArgs {
     /// Where the energy meter listens for RTU frames over TCP, as behind a serial server
     #[arg(long, value_name = "ADDR")]
     pub modbus_rtu_tcp: Option<SocketAddr>,
-    /// Path of the serial port that the energy meter hangs on: a link to a pseudo-terminal
+    /// Path of the serial port that the energy meter hangs on, a link that is made [default: /tmp/fieldbridge-meter]
     #[cfg(unix)]
     #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = simulate::PORT)]
     pub modbus_rtu: Option<PathBuf>,

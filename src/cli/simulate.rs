@@ -11,6 +11,8 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+#[cfg(unix)]
+use simulators::modbus::{Line, Pace};
 use simulators::{
     boiler::{self, House},
     meter::{Feed, Load},
@@ -26,9 +28,9 @@ use super::{
     signals::{Signal, Signals},
 };
 
-/// Where the PLC listens if nothing else is asked for; the site of the demo expects it there.
+/// Where the PLC listens if nothing is asked for; the site of the demo expects it there.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5020);
-/// Where the serial line of the meter is to be found if no path is given; the site of the demo expects it there.
+/// Where the serial line of the meter is if no path is asked for; the site of the demo expects it there.
 #[cfg(unix)]
 pub(super) const PORT: &str = "/tmp/fieldbridge-meter";
 /// Where servers listen that stand behind a proxy.
@@ -42,7 +44,8 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     for fault in &args.faults {
         warn!("fault on every answer: {fault}");
     }
-    if let Some(address) = args.modbus.or(args.is_bare().then_some(USUAL)) {
+    let bare = args.is_bare();
+    if let Some(address) = args.modbus.or(bare.then_some(USUAL)) {
         let address = network.start("Modbus TCP", address, Framing::Tcp, house.handle(), None)?;
         info!("boiler house: Modbus TCP at {address}, unit 1 (profile demo/boiler)");
     }
@@ -61,7 +64,9 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
         info!("energy meter: Modbus RTU over TCP at {address}, unit 1 (profile demo/meter)");
     }
     #[cfg(unix)]
-    let line = args.line(&meter)?;
+    let line = args.modbus_rtu.as_deref().or(bare.then_some(Path::new(PORT)));
+    #[cfg(unix)]
+    let line = line.map(|path| args.line(path, &meter)).transpose()?;
     while signals.next().await != Signal::Stop {}
     #[cfg(unix)]
     drop(line);
@@ -102,9 +107,7 @@ impl SimulateArgs {
     }
 
     #[cfg(unix)]
-    fn line(&self, meter: &Feed) -> anyhow::Result<Option<simulators::modbus::Line>> {
-        use simulators::modbus::{Line, Pace};
-        let Some(path) = &self.modbus_rtu else { return Ok(None) };
+    fn line(&self, path: &Path, meter: &Feed) -> anyhow::Result<Line> {
         let turnaround = std::time::Duration::from_millis(self.turnaround_ms);
         let line = Line::start_at(path, meter.handle(), Pace::baud(self.baud).turnaround(turnaround))
             .with_context(|| format!("cannot start a serial line at {}", path.display()))?;
@@ -114,7 +117,7 @@ impl SimulateArgs {
             path.display(),
             self.baud
         );
-        Ok(Some(line))
+        Ok(line)
     }
 }
 

@@ -50,7 +50,7 @@ class Site:
     def device(
         self, name: str, tags: Iterable[dict[str, Any]], connection: str = "plc", unit_id: int = 1, **more: Any
     ) -> Site:
-        keys = {"name": name, "connection": connection, "unit_id": unit_id, "scan_ms": 50, **more}
+        keys = {"name": name, "connection": connection, "unit_id": unit_id, "scan_ms": 50, "stale_after_ms": 2000, **more}
         self.devices.append((keys, list(tags)))
         return self
 

@@ -20,7 +20,7 @@ const PERIOD: f64 = 240.0;
 const LOST: f64 = 100.0;
 /// Counted before the demo began, kWh.
 const COUNTED: f64 = 18_204.6;
-/// The temperature sensor has its first value after so long.
+/// The external sensor is found after so long.
 const WARM_UP: Duration = Duration::from_secs(5);
 
 /// What the boiler house has switched on.
@@ -46,7 +46,7 @@ pub struct Readings {
     pub frequency: f64,
     /// Taken from the grid, kWh.
     pub energy: f64,
-    /// Within the meter, °C.
+    /// Of its external sensor, °C.
     pub temperature: Option<f64>,
 }
 
@@ -65,6 +65,8 @@ pub struct Meter {
     energy: f64,
     dice: Dice,
     load: Load,
+    /// How long a reset of the demand has been under way.
+    resetting: Duration,
     /// Of the voltages, the currents and the frequency, drawn at every step.
     errors: [f64; 7],
 }
@@ -73,7 +75,8 @@ impl Meter {
     #[must_use]
     pub fn new(seed: u64) -> Self {
         let (age, load) = (Duration::ZERO, Load::default());
-        Self { age, energy: COUNTED, dice: Dice::new(seed), load, errors: [0.0; 7] }
+        let resetting = Duration::ZERO;
+        Self { age, energy: COUNTED, dice: Dice::new(seed), load, resetting, errors: [0.0; 7] }
     }
 
     /// Lets `dt` pass under this load.
@@ -84,6 +87,16 @@ impl Meter {
             *error = self.dice.normal();
         }
         self.energy += self.readings().power.max(0.0) / 1000.0 * dt.as_secs_f64() / 3600.0;
+    }
+
+    /// Lets `dt` of a reset pass, if one is asked for; true at its end, after `takes`.
+    pub(super) fn has_reset(&mut self, asked: bool, dt: Duration, takes: Duration) -> bool {
+        self.resetting = if asked { self.resetting + dt } else { Duration::ZERO };
+        let done = self.resetting >= takes;
+        if done {
+            self.resetting = Duration::ZERO;
+        }
+        done
     }
 
     /// What it shows now.

@@ -35,12 +35,14 @@ const FIRMWARE: u16 = 28;
 const DEMAND_INTERVAL: u16 = 0;
 /// Holding register.
 const MODE: u16 = 1;
-/// Holding register: bit 0 resets the demand, and is cleared when that is done, at the next beat.
+/// Holding register: bit 0 resets the demand, and is cleared when that is done, after [`RESET`].
 const COMMAND: u16 = 2;
 /// Four holding registers, h.
 const TARIFF_HOURS: u16 = 3;
 
 const NOT_AVAILABLE: u16 = 0x8000;
+/// A reset takes so long: a master that reads its command back sees it.
+const RESET: Duration = Duration::from_secs(2);
 
 /// The tables as they stand at the start.
 #[must_use]
@@ -73,7 +75,9 @@ pub fn prepare(unit: &Unit) {
 /// Carries out commands, steps the physics, writes the readings.
 pub fn tick(meter: &mut Meter, tables: &mut Tables, dt: Duration, load: Load) {
     let command = tables.holding(COMMAND).unwrap_or_default();
-    tables.set_holdings(COMMAND, &[command & !1]);
+    if meter.has_reset(command & 1 == 1, dt, RESET) {
+        tables.set_holdings(COMMAND, &[command & !1]);
+    }
     meter.step(dt, load);
     write(tables, &meter.readings());
 }
@@ -167,7 +171,12 @@ mod tests {
     fn a_command_clears_itself() {
         let mut tables = tables();
         tables.set_holdings(COMMAND, &[1]);
-        tick(&mut Meter::new(1), &mut tables, Duration::from_millis(100), Load::default());
-        assert_eq!(tables.holding(COMMAND), Some(0));
+        let mut meter = Meter::new(1);
+        let mut shown = |_| {
+            tick(&mut meter, &mut tables, Duration::from_millis(100), Load::default());
+            tables.holding(COMMAND)
+        };
+        let shown: Vec<_> = (0..21).map(&mut shown).collect();
+        assert_eq!(shown, [vec![Some(1); 19], vec![Some(0); 2]].concat());
     }
 }

@@ -87,7 +87,7 @@ impl<'a> Connection<'a> {
             self.busy = None;
         }
         while self.busy.is_none() {
-            let Some(frame) = self.framing.take(Side::Request, &mut self.inbox)? else { break };
+            let Some((_, frame)) = self.framing.take(Side::Request, &mut self.inbox)? else { break };
             let Some((unit, pdu)) = self.framing.open(&frame) else { continue };
             let medium = match self.framing {
                 Framing::Tcp => Medium::Network,

@@ -24,13 +24,13 @@ pub enum Framing {
 }
 
 impl Framing {
-    /// Takes the first whole frame off; noise before an RTU frame is dropped.
+    /// Takes the first whole frame off, and the noise before it, which comes first; only RTU has noise.
     ///
     /// # Errors
     /// What cannot be an MBAP header: nothing after it can be trusted.
-    pub(super) fn take(self, side: Side, inbox: &mut BytesMut) -> io::Result<Option<Bytes>> {
+    pub(super) fn take(self, side: Side, inbox: &mut BytesMut) -> io::Result<Option<(Bytes, Bytes)>> {
         if self == Self::Rtu {
-            return Ok(rtu::take(side, inbox).map(|(_, frame)| frame));
+            return Ok(rtu::take(side, inbox));
         }
         let Some(&[_, _, p1, p2, l1, l2]) = inbox.first_chunk::<PREFIX>() else {
             return Ok(None);
@@ -40,7 +40,7 @@ impl Framing {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "not a Modbus TCP header"));
         }
         let size = PREFIX + usize::from(length);
-        Ok((inbox.len() >= size).then(|| inbox.split_to(size).freeze()))
+        Ok((inbox.len() >= size).then(|| (Bytes::new(), inbox.split_to(size).freeze())))
     }
 
     /// Unit and PDU of a whole frame.

@@ -199,37 +199,45 @@ impl Relay {
         }
     }
 
-    /// From the client to the server, until the client closes.
+    /// From the client to the server as it comes, until the client closes.
     async fn forward(
         &self,
         client: &mut (impl AsyncRead + Unpin),
         mut server: OwnedWriteHalf,
     ) -> io::Result<()> {
-        let mut inbox = BytesMut::new();
+        let (mut chunk, mut inbox) = (BytesMut::new(), BytesMut::new());
         loop {
-            let Some(count) = self.hung.run_until_cancelled(client.read_buf(&mut inbox)).await else {
+            let Some(count) = self.hung.run_until_cancelled(client.read_buf(&mut chunk)).await else {
                 return future::pending().await;
             };
             if count? == 0 {
                 return Ok(());
             }
-            loop {
-                let frame = match self.framing.take(Side::Request, &mut inbox) {
-                    Ok(Some(frame)) => {
-                        let mut pending = lock(&self.pending);
-                        if pending.len() == PENDING {
-                            pending.pop_front();
-                        }
-                        pending.push_back(frame.clone());
-                        frame
-                    }
-                    Ok(None) => break,
-                    // The server is to judge what is not Modbus.
-                    Err(_) => inbox.split().freeze(),
-                };
-                self.faults.asked(&frame);
-                server.write_all(&frame).await?;
+            inbox.extend_from_slice(&chunk);
+            self.note(&mut inbox);
+            server.write_all(&chunk).await?;
+            chunk.clear();
+        }
+    }
+
+    /// Records what came from the client, and remembers requests for their answers.
+    fn note(&self, inbox: &mut BytesMut) {
+        loop {
+            let (noise, frame) = match self.framing.take(Side::Request, inbox) {
+                Ok(Some(taken)) => taken,
+                Ok(None) => return,
+                // The server is to judge what is not Modbus.
+                Err(_) => return self.faults.asked(&inbox.split()),
+            };
+            if !noise.is_empty() {
+                self.faults.asked(&noise);
             }
+            self.faults.asked(&frame);
+            let mut pending = lock(&self.pending);
+            if pending.len() == PENDING {
+                pending.pop_front();
+            }
+            pending.push_back(frame);
         }
     }
 
@@ -242,7 +250,7 @@ impl Relay {
         let mut inbox = BytesMut::new();
         let mut count = 0;
         while server.read_buf(&mut inbox).await? > 0 {
-            while let Some(answer) = self.framing.take(Side::Answer, &mut inbox)? {
+            while let Some((_, answer)) = self.framing.take(Side::Answer, &mut inbox)? {
                 count += 1;
                 let request = self.request_of(&answer);
                 let exchange = Exchange { framing: self.framing, request: &request, answer: &answer, count };

@@ -24,8 +24,8 @@ pub(super) fn crc(bytes: &[u8]) -> [u8; 2] {
         .to_le_bytes()
 }
 
-/// Takes the first whole frame off, and the noise before it; says how much noise that was.
-pub(super) fn take(side: Side, inbox: &mut BytesMut) -> Option<(usize, Bytes)> {
+/// Takes the first whole frame off, and the noise before it, which comes first.
+pub(super) fn take(side: Side, inbox: &mut BytesMut) -> Option<(Bytes, Bytes)> {
     let found = (0..inbox.len()).find_map(|start| {
         let rest = inbox.get(start..)?;
         let size = size(side, rest).filter(|size| *size <= LONGEST)?;
@@ -36,8 +36,7 @@ pub(super) fn take(side: Side, inbox: &mut BytesMut) -> Option<(usize, Bytes)> {
         inbox.advance(inbox.len().saturating_sub(LONGEST - 1));
         return None;
     };
-    inbox.advance(start);
-    Some((start, inbox.split_to(size).freeze()))
+    Some((inbox.split_to(start).freeze(), inbox.split_to(size).freeze()))
 }
 
 fn is_whole(frame: &[u8]) -> bool {
@@ -74,7 +73,7 @@ mod tests {
     fn taken(side: Side, bytes: &[u8]) -> (Vec<(usize, Vec<u8>)>, usize) {
         let mut inbox = BytesMut::from(bytes);
         let frames =
-            std::iter::from_fn(|| take(side, &mut inbox)).map(|(noise, frame)| (noise, frame.to_vec()));
+            std::iter::from_fn(|| take(side, &mut inbox)).map(|(noise, frame)| (noise.len(), frame.to_vec()));
         (frames.collect(), inbox.len())
     }
 

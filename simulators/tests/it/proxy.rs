@@ -169,8 +169,12 @@ async fn knows_rtu_frames_too() {
     let mut answer = rtu(1, &ANSWER);
     answer[5..].reverse();
     client.send(&request).await;
-    let expected = [request, answer].concat();
+    let expected = [&request[..], &answer].concat();
     assert_eq!(client.bytes(expected.len()).await, expected);
+    // Noise is passed on as well, and recorded on its own.
+    client.send(&[&[0xFF, 0xFE][..], &request].concat()).await;
+    assert_eq!(client.bytes(7).await, rtu(1, &ANSWER));
+    assert_eq!(proxy.requests(), [request.clone(), vec![0xFF, 0xFE], request]);
 }
 
 /// Case A11: registers hold their addresses; some answers come after the client has given up.

@@ -544,9 +544,5 @@ fn verdict(said: &Said, held: Result<&Held, &str>, late: &str) -> Report {
 }
 
 fn rejected(refusal: &Refusal) -> Report {
-    let rule = match refusal {
-        Refusal::Type { .. } => Rule::Type,
-        Refusal::RawRange { .. } => Rule::RawRange,
-    };
-    Report::new(Outcome::Rejected(rule), refusal.to_string())
+    Report::new(Outcome::Rejected(refusal.rule()), refusal.to_string())
 }

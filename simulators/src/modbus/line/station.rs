@@ -89,7 +89,7 @@ impl Station {
             let Some((passed, bytes)) = self.arriving.pop_front() else { break };
             self.inbox.extend_from_slice(&bytes);
             while let Some((noise, frame)) = rtu::take(Side::Request, &mut self.inbox) {
-                self.traffic.noise += u64::try_from(noise).unwrap_or_default();
+                self.traffic.noise += count(&noise);
                 self.traffic.requests += 1;
                 self.answer(passed, &frame);
             }
