@@ -1,9 +1,10 @@
 //! The JSON-RPC messages that the client sends, and what it asks of an answer.
 
 use anyhow::{Result, bail, ensure};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
+    common::handshake::LEGACY,
     plant::{TAGS, tag},
     server::Subject,
 };
@@ -23,25 +24,11 @@ pub(crate) enum Era {
 impl Era {
     pub(crate) fn version(self) -> &'static str {
         match self {
-            Self::Legacy => "2025-11-25",
+            Self::Legacy => LEGACY,
             Self::Modern => "2026-07-28",
         }
     }
 }
-
-pub(crate) fn initialize() -> String {
-    json!({
-        "jsonrpc": "2.0", "id": 0, "method": "initialize",
-        "params": {
-            "protocolVersion": Era::Legacy.version(),
-            "capabilities": {},
-            "clientInfo": { "name": "bench", "version": "1" }
-        }
-    })
-    .to_string()
-}
-
-pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
 
 /// Calls of one tool: all alike but for their id and their tag.
 #[derive(Debug, Clone, Copy)]

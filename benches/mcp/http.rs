@@ -1,176 +1,42 @@
-//! A client over HTTP/1.1: one connection that stays, one call at a time, and as little parsing as that needs.
+//! Calls over HTTP: each client has a connection of its own.
 
-use std::{
-    net::SocketAddr,
-    time::{Duration, Instant},
-};
+use std::{net::SocketAddr, time::Instant};
 
-use anyhow::{Context, Result, bail, ensure};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use anyhow::{Result, ensure};
 
 use crate::{
-    calls::{self, Calls, Era},
+    calls::{Calls, Era},
+    common::http::Client,
     load::{Samples, Window},
     plant::tag,
 };
 
-/// One client: a connection, and in the legacy era a session.
-#[derive(Debug)]
-pub(crate) struct Client {
-    stream: TcpStream,
-    /// Request line and headers up to the body's length.
-    head: String,
-    output: Vec<u8>,
-    input: Vec<u8>,
-    body: Vec<u8>,
+/// Connects, and in the legacy era opens a session.
+pub(crate) async fn open(address: SocketAddr, calls: Calls) -> Result<Client> {
+    let mut client = Client::connect(address).await?;
+    match calls.era {
+        Era::Legacy => client.open_session().await?,
+        Era::Modern => client.add_headers(&[
+            ("MCP-Protocol-Version", calls.era.version()),
+            ("Mcp-Method", "tools/call"),
+            ("Mcp-Name", calls.tool()),
+        ]),
+    }
+    Ok(client)
 }
 
-/// What a response's headers say.
-#[derive(Debug, Default)]
-struct Head {
-    status: u16,
-    session: Option<String>,
-    chunked: bool,
-    length: usize,
-    /// Where the body begins.
-    end: usize,
-}
-
-impl Client {
-    /// Connects, and in the legacy era opens a session.
-    pub(crate) async fn open(address: SocketAddr, calls: Calls) -> Result<Self> {
-        let stream = TcpStream::connect(address).await?;
-        stream.set_nodelay(true)?;
-        let head = format!(
-            "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-             Accept: application/json, text/event-stream\r\n"
-        );
-        let mut client = Self { stream, head, output: Vec::new(), input: Vec::new(), body: Vec::new() };
-        if calls.era == Era::Legacy {
-            let opened = client.post(&calls::initialize()).await?;
-            ensure!(opened.status == 200, "not initialized: {opened:?}");
-            let session = opened.session.context("no session")?;
-            let version = calls.era.version();
-            client.head +=
-                &["Mcp-Session-Id: ", &session, "\r\nMCP-Protocol-Version: ", version, "\r\n"].concat();
-            let told = client.post(calls::INITIALIZED).await?;
-            ensure!(told.status == 202, "not initialized: {told:?}");
-        } else {
-            let version = calls.era.version();
-            client.head += &["MCP-Protocol-Version: ", version, "\r\nMcp-Method: tools/call\r\n"].concat();
-            client.head += &["Mcp-Name: ", calls.tool(), "\r\n"].concat();
-        }
-        Ok(client)
+/// Calls again and again until the window ends.
+pub(crate) async fn load(client: &mut Client, calls: Calls, first: usize, window: Window) -> Result<Samples> {
+    let mut samples = Samples::default();
+    let mut next = 0_u64;
+    while window.goes_on(samples.all()) {
+        next += 1;
+        let request = calls.request(next, &tag(first + usize::try_from(next)?));
+        let since = Instant::now();
+        let answer = client.exchange(&request).await?;
+        let length = answer.len();
+        ensure!(calls.check(answer)? == next, "an answer to another call: {answer}");
+        samples.add(window, since, length);
     }
-
-    /// Sends a request and returns the message that answers it.
-    pub(crate) async fn exchange(&mut self, request: &str) -> Result<&str> {
-        let head = self.post(request).await?;
-        let body = std::str::from_utf8(&self.body)?;
-        ensure!(head.status == 200, "{head:?}: {body}");
-        if body.starts_with('{') {
-            return Ok(body);
-        }
-        // A stream of events; the first may be empty, to tell the client from where to resume.
-        body.lines()
-            .filter_map(|line| line.strip_prefix("data:"))
-            .map(str::trim_start)
-            .find(|data| data.starts_with('{'))
-            .with_context(|| format!("no message in {body}"))
-    }
-
-    /// Calls again and again until the window ends.
-    pub(crate) async fn load(&mut self, calls: Calls, first: usize, window: Window) -> Result<Samples> {
-        let mut samples = Samples::default();
-        let mut next = 0_u64;
-        while window.goes_on(samples.all()) {
-            next += 1;
-            let request = calls.request(next, &tag(first + usize::try_from(next)?));
-            let since = Instant::now();
-            let answer = self.exchange(&request).await?;
-            let length = answer.len();
-            ensure!(calls.check(answer)? == next, "an answer to another call: {answer}");
-            samples.add(window, since, length);
-        }
-        Ok(samples)
-    }
-
-    async fn post(&mut self, body: &str) -> Result<Head> {
-        self.output.clear();
-        self.output.extend_from_slice(self.head.as_bytes());
-        self.output.extend_from_slice(format!("Content-Length: {}\r\n\r\n", body.len()).as_bytes());
-        self.output.extend_from_slice(body.as_bytes());
-        self.stream.write_all(&self.output).await?;
-        self.input.clear();
-        self.body.clear();
-        let head = loop {
-            self.more().await?;
-            if let Some(head) = parse_head(&self.input)? {
-                break head;
-            }
-        };
-        self.input.drain(..head.end);
-        if head.chunked {
-            while !self.take_chunks()? {
-                self.more().await?;
-            }
-        } else {
-            while self.input.len() < head.length {
-                self.more().await?;
-            }
-            std::mem::swap(&mut self.input, &mut self.body);
-        }
-        Ok(head)
-    }
-
-    async fn more(&mut self) -> Result<()> {
-        let reading = self.stream.read_buf(&mut self.input);
-        let read = tokio::time::timeout(Duration::from_secs(30), reading).await.context("no answer")??;
-        ensure!(read > 0, "the server closed the connection");
-        Ok(())
-    }
-
-    /// Moves whole chunks to the body; true after the last one.
-    fn take_chunks(&mut self) -> Result<bool> {
-        loop {
-            let Some(line) = find(&self.input, b"\r\n") else { return Ok(false) };
-            let digits = std::str::from_utf8(self.input.get(..line).unwrap_or_default())?;
-            let length =
-                usize::from_str_radix(digits, 16).with_context(|| format!("chunk length {digits:?}"))?;
-            let start = line + 2;
-            let Some(chunk) = self.input.get(start..start + length + 2) else { return Ok(false) };
-            self.body.extend_from_slice(chunk.get(..length).unwrap_or_default());
-            self.input.drain(..start + length + 2);
-            if length == 0 {
-                return Ok(true);
-            }
-        }
-    }
-}
-
-fn parse_head(input: &[u8]) -> Result<Option<Head>> {
-    let Some(end) = find(input, b"\r\n\r\n") else { return Ok(None) };
-    let text = std::str::from_utf8(input.get(..end).unwrap_or_default())?;
-    let mut lines = text.split("\r\n");
-    let status = lines.next().and_then(|line| line.split(' ').nth(1)).and_then(|code| code.parse().ok());
-    let Some(status) = status else { bail!("no status in {text}") };
-    let mut head = Head { status, end: end + 4, ..Head::default() };
-    for (name, value) in lines.filter_map(|line| line.split_once(':')) {
-        let value = value.trim();
-        if name.eq_ignore_ascii_case("content-length") {
-            head.length = value.parse()?;
-        } else if name.eq_ignore_ascii_case("transfer-encoding") {
-            head.chunked = value.eq_ignore_ascii_case("chunked");
-        } else if name.eq_ignore_ascii_case("mcp-session-id") {
-            head.session = Some(value.to_owned());
-        }
-    }
-    Ok(Some(head))
-}
-
-fn find(input: &[u8], mark: &[u8]) -> Option<usize> {
-    input.windows(mark.len()).position(|window| window == mark)
+    Ok(samples)
 }

@@ -8,6 +8,8 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its tables")]
 
 mod calls;
+#[path = "../common/mod.rs"]
+mod common;
 mod echo;
 mod http;
 mod load;
@@ -22,6 +24,7 @@ use anyhow::Result;
 use clap::{Parser, Subcommand};
 
 use crate::{
+    common::figures,
     plant::{Plant, TAGS},
     server::Subject,
 };
@@ -73,7 +76,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let subject = if arguments.twin { Subject::Echo } else { Subject::Fieldbridge };
     let plant = Plant::start()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    println!("{}", report::machine());
+    println!("{}", figures::machine("client, simulated PLC and server"));
     println!(
         "fieldbridge serves {TAGS} tags of a simulated PLC that stays good and is polled once a second."
     );

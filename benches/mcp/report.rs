@@ -1,59 +1,9 @@
-//! The tables as they are printed, and the few statistics that they show.
+//! The tables as they are printed.
 
-use std::{fs, thread};
-
-use crate::{Arguments, load::Numbers};
+use crate::{Arguments, common::figures::Spread, load::Numbers};
 
 /// Least share of the echo's calls per second that is wanted.
 const WANTED: f64 = 0.8;
-
-/// Median and bounds of several runs.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Spread {
-    least: f64,
-    median: f64,
-    greatest: f64,
-}
-
-/// Least, median and greatest.
-pub(crate) fn spread(values: &[f64]) -> Spread {
-    Spread {
-        least: values.iter().copied().fold(f64::INFINITY, f64::min),
-        median: median(values),
-        greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-    }
-}
-
-pub(crate) fn median(values: &[f64]) -> f64 {
-    middle(values).median
-}
-
-/// The bounds of the middle half, and the median.
-pub(crate) fn middle(values: &[f64]) -> Spread {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let last = sorted.len().saturating_sub(1);
-    let at = |quarter: usize| {
-        let (down, up) = (sorted.get(last * quarter / 4), sorted.get((last * quarter).div_ceil(4)));
-        down.zip(up).map_or(f64::NAN, |(down, up)| f64::midpoint(*down, *up))
-    };
-    Spread { least: at(1), median: at(2), greatest: at(3) }
-}
-
-/// What it ran on.
-pub(crate) fn machine() -> String {
-    let cores = thread::available_parallelism().map_or(0, usize::from);
-    let model = fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| {
-        let line = text.lines().find(|line| line.starts_with("model name"))?;
-        Some(line.split_once(':')?.1.trim().to_owned())
-    });
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or_default();
-    format!(
-        "machine: {cores} cores ({}), load average {load} at the start; client, simulated PLC and server share them",
-        model.as_deref().unwrap_or("unknown")
-    )
-}
 
 pub(crate) fn speed_head(arguments: &Arguments) {
     let Arguments { pairs, rounds, window_ms, .. } = arguments;

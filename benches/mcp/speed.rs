@@ -9,11 +9,16 @@ use tokio::time::timeout;
 use crate::{
     Arguments,
     calls::{Calls, Era},
+    common::{
+        figures::{median, middle},
+        http::Client,
+        process::Process,
+    },
     http,
     load::{Numbers, Samples, Window},
     plant::{Plant, TAGS, tag},
-    report::{self, median, middle},
-    server::{Process, Subject, Wire},
+    report,
+    server::{self, Subject, Wire},
     stdio,
 };
 
@@ -92,12 +97,12 @@ struct Running {
 #[derive(Debug)]
 enum Clients {
     Stdio(stdio::Client),
-    Http(Vec<http::Client>),
+    Http(Vec<Client>),
 }
 
 impl Running {
     async fn start(subject: Subject, case: Case, plant: &Plant) -> Result<Self> {
-        let mut process = Process::spawn(subject, case.wire, plant)?;
+        let mut process = server::spawn(subject, case.wire, plant)?;
         let calls = Calls { subject, era: case.era };
         let opened = timeout(Duration::from_secs(30), Clients::open(&mut process, calls, case)).await;
         match opened.context("the start hangs").and_then(|done| done) {
@@ -117,7 +122,7 @@ impl Running {
                     let loads = clients
                         .iter_mut()
                         .enumerate()
-                        .map(|(index, client)| client.load(calls, index * TAGS / outstanding, window));
+                        .map(|(index, client)| http::load(client, calls, index * TAGS / outstanding, window));
                     let all = try_join_all(loads).await?;
                     Ok(all.into_iter().fold(Samples::default(), Samples::merge))
                 }
@@ -145,7 +150,7 @@ impl Clients {
                 let address = process.address().await?;
                 let mut clients = Vec::new();
                 for _ in 0..case.outstanding {
-                    clients.push(http::Client::open(address, calls).await?);
+                    clients.push(http::open(address, calls).await?);
                 }
                 Self::Http(clients)
             }

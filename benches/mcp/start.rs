@@ -8,9 +8,13 @@ use tokio::time::timeout;
 use crate::{
     Arguments,
     calls::{Calls, Era},
+    common::{
+        figures::{Spread, median},
+        process::Process,
+    },
     plant::{Plant, tag},
-    report::{self, spread},
-    server::{Process, Subject, Wire},
+    report,
+    server::{self, Subject, Wire},
     stdio,
 };
 
@@ -68,7 +72,7 @@ pub(crate) async fn run(subject: Subject, arguments: &Arguments, plant: &Plant) 
 
 async fn one(subject: Subject, plant: &Plant) -> Result<Begun> {
     let start = Instant::now();
-    let mut process = Process::spawn(subject, Wire::Stdio, plant)?;
+    let mut process = server::spawn(subject, Wire::Stdio, plant)?;
     let begun = timeout(2 * PATIENCE, begin(subject, &mut process, start)).await;
     let begun = match begun.context("the start hangs").and_then(|done| done) {
         Ok(begun) => begun,
@@ -114,4 +118,13 @@ fn since(start: Instant) -> f64 {
 
 fn mib(process: &Process, line: &str) -> f64 {
     process.memory_kib(line).map_or(f64::NAN, |kib| f64::from(kib) / 1024.0)
+}
+
+/// Least, median and greatest.
+fn spread(values: &[f64]) -> Spread {
+    Spread {
+        least: values.iter().copied().fold(f64::INFINITY, f64::min),
+        median: median(values),
+        greatest: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+    }
 }

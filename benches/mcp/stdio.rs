@@ -9,10 +9,13 @@ use tokio::{
 };
 
 use crate::{
-    calls::{self, Calls},
+    calls::Calls,
+    common::{
+        handshake::{INITIALIZED, initialize},
+        process::Process,
+    },
     load::{Samples, Window},
     plant::tag,
-    server::Process,
 };
 
 /// One client.
@@ -34,9 +37,9 @@ impl Client {
 
     /// Opens a legacy session.
     pub(crate) async fn open(&mut self) -> Result<()> {
-        let answer = self.exchange(&calls::initialize()).await?;
+        let answer = self.exchange(&initialize()).await?;
         ensure!(answer.contains(r#""protocolVersion":"2025-11-25""#), "not initialized: {answer}");
-        self.to.write_all(format!("{}\n", calls::INITIALIZED).as_bytes()).await?;
+        self.to.write_all(format!("{INITIALIZED}\n").as_bytes()).await?;
         Ok(())
     }
 

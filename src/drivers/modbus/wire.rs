@@ -7,6 +7,7 @@
 use std::{
     io,
     sync::{Arc, atomic::Ordering},
+    thread,
     time::Duration,
 };
 
@@ -14,6 +15,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt;
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
+    task::spawn_blocking,
     time::{Instant, sleep_until, timeout_at},
 };
 use tokio_modbus::Request;
@@ -36,6 +38,9 @@ const UNASKED: u32 = 1000;
 const RECENT: u16 = 1000;
 /// The first ids are far from those that peers make up, such as 0, 1 or their own count, so that these are told.
 const FIRST: u16 = 0x1000;
+
+/// The runtime's timers end up to two milliseconds late, which is much beside a silence of this length at most.
+const FINE: Duration = Duration::from_millis(5);
 
 #[derive(Debug)]
 pub(super) struct Wire<S> {
@@ -182,9 +187,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Waits until a request may leave: the pauses are over and a serial line is silent. Cancel-safe.
     pub(super) async fn ready(&mut self, until: Instant) -> Result<(), Failure> {
         if self.has_ids() {
-            sleep_until(self.free).await;
+            if Instant::now() < self.free {
+                sleep_until(self.free).await;
+            }
             return Ok(());
         }
+        let mut dozed = false;
         let started = Instant::now();
         let patience = started + until.saturating_duration_since(started) / 2;
         loop {
@@ -206,9 +214,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             if now >= free {
                 return Ok(());
             }
-            if let Ok(filled) = timeout_at(free, self.fill()).await {
-                filled?;
-                spoke |= self.discard()?;
+            tokio::select! {
+                filled = self.fill() => {
+                    filled?;
+                    spoke |= self.discard()?;
+                    dozed = false;
+                }
+                () = sleep_until(free) => {}
+                // Where time is made up for a test, it does not pass meanwhile: the timer above has the last word.
+                () = doze(free), if !dozed => dozed = true,
             }
             if spoke && now >= until {
                 return Err(Failure::Taken);
@@ -407,6 +421,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             self.counters.dropped.fetch_add(1, Ordering::Relaxed);
             self.input.clear();
         }
+    }
+}
+
+/// Sleeps a short while on a thread of its own, which wakes more exactly than the runtime's timers do.
+async fn doze(until: Instant) {
+    let rest = until.saturating_duration_since(Instant::now());
+    if rest > FINE || spawn_blocking(move || thread::sleep(rest)).await.is_err() {
+        std::future::pending::<()>().await;
     }
 }
 
