@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, path::Path, process::Output};
 
 use simulators::{
-    boiler,
+    boiler, meter,
     modbus::{Handle, Server},
 };
 use tokio::process::Command;
@@ -70,25 +70,18 @@ async fn the_boiler_is_found_by_reads_alone() {
     server.stop().await;
 }
 
-/// A serial line, whose unit says what it is.
-#[cfg(unix)]
+/// RTU frames, and a unit that says what it is.
 #[tokio::test]
-async fn the_meter_is_found_on_its_line() {
-    use simulators::{
-        meter::{UNIT, prepare, tables},
-        modbus::{Line, Pace},
-    };
-    let handle = Handle::new([(UNIT, tables())]);
-    prepare(&handle.unit(UNIT).unwrap());
-    let line = Line::start(&handle, Pace::none()).unwrap();
-    let path = line.path().to_str().unwrap().to_owned();
-    let connection = format!("rtu://{path}?baud=115200");
-    let units = UNIT.to_string();
+async fn the_meter_is_found_behind_a_serial_server() {
+    let handle = Handle::new([(meter::UNIT, meter::tables())]);
+    meter::prepare(&handle.unit(meter::UNIT).unwrap());
+    let server = Server::rtu_over_tcp(([127, 0, 0, 1], 0).into(), &handle).unwrap();
+    let address = server.local_addr().to_string();
     let output = scan(&[
         "--connection",
-        &connection,
+        &format!("rtu-tcp://{address}"),
         "--units",
-        &units,
+        &meter::UNIT.to_string(),
         "--tables",
         "input,holding",
         "--addresses",
@@ -98,12 +91,12 @@ async fn the_meter_is_found_on_its_line() {
     ])
     .await;
     assert!(output.status.success(), "{}", stderr(&output));
-    let shown = stdout(&output).replace(&path, "(port)");
+    let shown = stdout(&output).replace(&address, "(address)");
     // What the meter measures is no matter of this test.
     let shown: Vec<&str> = shown.lines().map(|row| row.split("29     ").next().unwrap().trim_end()).collect();
     insta::assert_snapshot!("meter", shown.join("\n"));
     assert_eq!(functions(&handle), BTreeSet::from([3, 4, 43]));
-    line.stop();
+    server.stop().await;
 }
 
 /// Has `fieldbridge check` look at a site whose only device has the profile.
