@@ -199,8 +199,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     ) -> Sent {
         let refused = refusal(first, cells(&order.raw));
         let (mut exception, mut tried) = (first, vec![form]);
-        loop {
-            let Some((entry, writes, learned)) = self.writes_of(order.at) else { break };
+        while let Some((entry, writes, learned)) = self.writes_of(order.at) {
             let unit = entry.unit;
             let other = form.other(entry, &order.raw, writes, learned, exception);
             let Some(other) = other.filter(|other| !tried.contains(other)) else { break };
