@@ -118,6 +118,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let flight = self.flights.swap_remove(at);
         let unit = flight.block.unit;
+        if matches!(answer, Err(Failure::TimedOut)) && self.wire.is_cut(&flight.pending) {
+            return Err(End::Lost("an answer broke off in the middle".to_owned()));
+        }
         let outcome = match answer {
             // Where its unit answers to others this is no word on the unit.
             Ok(Answer::Exception(exception)) if is_unreachable(exception) && self.is_alive(&flight) => {
@@ -217,6 +220,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             Err(Failure::Garbled) => {
                 self.answered(unit);
+                // What was taken for its answer may have been something else.
+                self.keep_apart(unit);
                 Ok(Outcome::Garbled)
             }
             Err(Failure::TimedOut | Failure::Doubtful) => {

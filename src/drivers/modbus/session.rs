@@ -109,8 +109,12 @@ pub(super) struct Start<'a, S> {
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     pub(super) fn new(start: Start<'a, S>, stop: CancellationToken) -> Self {
-        let Start { wire, delivery, plant, endpoint, counters, sink, parked } = start;
+        let Start { mut wire, delivery, plant, endpoint, counters, sink, parked } = start;
         let now = Instant::now();
+        if parked.is_none() && !wire.has_ids() {
+            // What was asked before, by whomever, could still be answered, and would be taken for an answer to us.
+            wire.pause(now, endpoint.timeout);
+        }
         let Parked { health, schedule, extras } = parked.unwrap_or_else(|| {
             for entry in &mut plant.entries {
                 entry.good = false;
@@ -347,12 +351,17 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         Ok(())
     }
 
-    /// Has a unit rest where its late answer could be taken for the answer to another question.
+    /// Has a unit rest where its late answer could be taken for the answer to another question; all devices with its unit id
+    /// are that unit.
     pub(super) fn keep_apart(&mut self, unit: usize) {
-        if !self.wire.has_ids()
-            && let Some(health) = self.health.get_mut(unit)
-        {
-            health.rest(Instant::now() + self.timeout);
+        if self.wire.has_ids() {
+            return;
+        }
+        let (unit_id, until) = (self.unit_id(unit), Instant::now() + self.timeout);
+        for (health, member) in self.health.iter_mut().zip(&self.plant.units) {
+            if member.unit_id == unit_id {
+                health.rest(until);
+            }
         }
     }
 

@@ -39,6 +39,9 @@ const RECENT: u16 = 1000;
 /// The first ids are far from those that peers make up, such as 0, 1 or their own count, so that these are told.
 const FIRST: u16 = 0x1000;
 
+/// How long a rest of the line is waited for among others that speak on it all the time.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// The runtime's timers end up to two milliseconds late, which is much beside a silence of this length at most.
 const FINE: Duration = Duration::from_millis(5);
 
@@ -193,8 +196,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return Ok(());
         }
         let mut dozed = false;
-        let started = Instant::now();
-        let patience = started + until.saturating_duration_since(started) / 2;
+        let started = self.free.max(Instant::now());
+        let until = until.max(started + 2 * PATIENCE);
+        let patience = started + PATIENCE;
         loop {
             // What lies there was said before the request, so it cannot be its answer.
             let mut spoke = false;
@@ -206,7 +210,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             if let Framing::Rtu(line) = &mut self.framing {
                 // Others speak on it all the time: then their usual pauses must do.
                 if Instant::now() >= patience {
-                    line.ended(true);
+                    line.is_shared();
                 }
                 free = free.max(line.silent_from());
             }
@@ -308,7 +312,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if let Framing::Rtu(line) = &mut self.framing {
             // Bytes behind an answer may be the beginning of more.
             let clean = line.is_clean(open.first().map(P::as_ref), &self.input);
-            line.ended(result.is_ok() && clean);
+            line.ended(result.is_ok(), clean);
             if clean {
                 self.input.clear();
             }
@@ -376,6 +380,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if let Some(pending) = open.iter().map(P::as_ref).find(fits).filter(|_| !late) {
             self.foreign = Some((pending.transaction, frame.transaction));
         }
+    }
+
+    /// Whether the answer to a request broke off: what comes next would be taken for the rest of it.
+    pub(super) fn is_cut(&self, pending: &Pending) -> bool {
+        matches!(self.framing, Framing::Mbap { .. })
+            && self.input.starts_with(&pending.transaction.to_be_bytes())
     }
 
     /// What it means that the time of a request is over.

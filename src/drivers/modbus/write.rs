@@ -208,7 +208,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.learn(unit, |_, learned| learned.no_mask = true, order.at);
             }
             // What was read before another try may have changed since.
-            if other.is_modified() && !form.is_modified() {
+            if other.is_modified() {
                 match self.look(order.at, &order.raw, command.deadline, false).await {
                     Ok(Ok(held)) => order.word = held.word,
                     Ok(Err(problem)) => return Sent::Over(not_otherwise(refused, &problem)),

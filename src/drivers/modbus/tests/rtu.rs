@@ -143,7 +143,7 @@ async fn sessions_publish_of_a19_what_was_answered_and_nothing_else() {
             }
             expected if expected["error"] == "CRC" => {
                 assert_eq!(told, [good], "{}", vector["name"]);
-                assert!(again - started < 2 * TIMEOUT, "asked again at once");
+                assert!(again - started < 3 * TIMEOUT, "asked again after a rest, not with the next scan");
                 assert_eq!((rig.count(|c| &c.garbled), rig.count(|c| &c.retries)), (1, 1));
             }
             expected if expected["exception"].is_number() => {
@@ -513,7 +513,7 @@ async fn a_request_waits_for_silence_and_for_no_more() {
     let (rig, mut peer) = start_on(serial(), &[unit(1, tags)]);
     let started = Instant::now();
     let first = peer.asked().await.unwrap();
-    assert_eq!(first.at - started, 50 * MS, "whatever was said before it was opened is over");
+    assert_eq!(first.at - started, TIMEOUT, "whatever was asked before it was opened is answered");
     sleep(20 * MS).await;
     peer.answer(&first, &hex("03020007")).await;
     let answered = Instant::now();
@@ -618,7 +618,7 @@ async fn foreign_traffic_costs_no_more_than_a_transaction() {
     sleep(60 * SECOND).await;
     let told = rig.told.of(1);
     assert!(told.iter().all(|(_, update)| update.value == Some(Value::U64(7))), "{told:?}");
-    assert!(told.len() >= 58, "{}", told.len());
+    assert!(told.len() >= 57, "{}", told.len());
     rig.stopped().await;
 }
 
