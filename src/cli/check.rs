@@ -1,6 +1,7 @@
 //! `check`: what a site file means, or everything that is wrong with it.
 
 mod network;
+mod tag;
 
 use std::{
     io::{self, Write},
@@ -9,10 +10,8 @@ use std::{
 
 use super::CheckArgs;
 use crate::{
-    codec::value::{Format, Order, Scale},
-    config::{self, Connection, Endpoint, Problems, Site, Source, TagSpec},
-    model::{Access, Kind, Limits},
-    profile::modbus::{Point, Table},
+    config::{self, Connection, Endpoint, Problems, Site},
+    model::Access,
 };
 
 pub(super) fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
@@ -146,102 +145,17 @@ fn spare(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
 }
 
 fn tags(site: &Site) -> Vec<Vec<String>> {
-    let mut rows = vec![header(&[
-        "TAG",
-        "TABLE",
-        "ADDRESS",
-        "REFERENCE",
-        "READ",
-        "WRITE",
-        "TYPE",
-        "ORDER",
-        "SCALE",
-        "UNIT",
-        "RANGE",
-        "LIMITS",
-        "SCAN",
-    ])];
     let devices = site.connections.iter().flat_map(|connection| &connection.devices);
-    rows.extend(devices.flat_map(|device| &device.tags).map(row));
-    rows
-}
-
-fn row(spec: &TagSpec) -> Vec<String> {
-    let tag = &spec.tag;
-    let Source::Modbus(Point { table, address, format, function, .. }) = &spec.source;
-    let write = match tag.access {
-        Access::ReadWrite => table.write_code(*function).map(|code| format!("FC {code}")),
-        Access::ReadOnly => None,
+    let tags = devices.flat_map(|device| device.tags.iter().map(move |spec| tag::row(device, spec)));
+    let rows: Vec<Vec<String>> = tags.collect();
+    let is_shown = |(column, (_, spare)): &(usize, (&str, bool))| {
+        !spare || rows.iter().any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()))
     };
-    vec![
-        tag.path.to_string(),
-        table.name().to_owned(),
-        format!("{address} = 0x{address:04X}"),
-        reference(*table, *address),
-        format!("FC {}", table.read_code()),
-        dash(&write.unwrap_or_default()),
-        format.kind.to_string(),
-        order(format).to_owned(),
-        dash(&scale(format)),
-        dash(tag.unit.as_deref().unwrap_or_default()),
-        dash(&tag.range.map(|(low, high)| format!("{low} to {high}")).unwrap_or_default()),
-        dash(&limits(&tag.limits)),
-        format!("{} ms", spec.scan.as_millis()),
-    ]
-}
-
-/// The one-based number with the table's digit in front, as manuals have it.
-fn reference(table: Table, address: u16) -> String {
-    let digit = match table {
-        Table::Coil => 0,
-        Table::Discrete => 1,
-        Table::Input => 3,
-        Table::Holding => 4,
-    };
-    format!("{digit}{:05}", u32::from(address) + 1)
-}
-
-fn order(format: &Format) -> &'static str {
-    match (format.kind, format.order) {
-        (Kind::Bool, _) => "-",
-        (Kind::Int16 | Kind::Uint16, Order::ABCD | Order::CDAB) => "AB",
-        (Kind::Int16 | Kind::Uint16, Order::BADC | Order::DCBA) => "BA",
-        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::ABCD) => "ABCDEFGH",
-        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::CDAB) => "GHEFCDAB",
-        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::BADC) => "BADCFEHG",
-        (Kind::Int64 | Kind::Uint64 | Kind::Float64, Order::DCBA) => "HGFEDCBA",
-        (_, Order::ABCD) => "ABCD",
-        (_, Order::CDAB) => "CDAB",
-        (_, Order::BADC) => "BADC",
-        (_, Order::DCBA) => "DCBA",
-        _ => "-",
-    }
-}
-
-fn scale(format: &Format) -> String {
-    let mut text = String::new();
-    let Scale::Linear { factor, offset } = format.scale else { return text };
-    if factor != rust_decimal::Decimal::ONE {
-        push(&mut text, &format!("× {factor}"));
-    }
-    if !offset.is_zero() {
-        let sign = if offset.is_sign_negative() { '-' } else { '+' };
-        push(&mut text, &format!(" {sign} {}", offset.abs()));
-    }
-    text.trim_start().to_owned()
-}
-
-fn limits(limits: &Limits) -> String {
-    let mut text = match (limits.min, limits.max) {
-        (Some(min), Some(max)) => format!("{min} to {max}"),
-        (Some(min), None) => format!("from {min}"),
-        (None, Some(max)) => format!("to {max}"),
-        (None, None) => String::new(),
-    };
-    if let Some(timeout) = limits.timeout {
-        push(&mut text, &format!(" in {} ms", timeout.as_millis()));
-    }
-    text.trim_start().to_owned()
+    let shown: Vec<(usize, (&str, bool))> = tag::COLUMNS.into_iter().enumerate().filter(is_shown).collect();
+    let mut table = vec![shown.iter().map(|(_, (name, _))| (*name).to_owned()).collect()];
+    let cell = |row: &[String], column: usize| dash(row.get(column).map_or("", String::as_str));
+    table.extend(rows.iter().map(|row| shown.iter().map(|(column, _)| cell(row, *column)).collect()));
+    table
 }
 
 fn header(names: &[&str]) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! `demo`: the simulated boiler house, served, with what to paste into the usual assistants.
+//! `demo`: the simulated boiler house and its energy meter, served, with what to paste into the usual assistants.
 
 use std::{
     io::ErrorKind,
@@ -8,27 +8,45 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use simulators::boiler::House;
+#[cfg(unix)]
+use simulators::modbus::{Line, Pace};
+use simulators::{boiler::House, modbus::Server};
 
-use super::{DemoArgs, serve};
+use super::{DemoArgs, serve, simulate};
 use crate::{
-    config::{self, Site},
+    config::{self, Endpoint, Site, Transport},
     mcp::{self, Http},
 };
 
 /// The site that the demo serves.
 const SITE: &str = include_str!("../../config/boiler-house.toml");
+/// Speed of the meter's line, as that site says.
+#[cfg(unix)]
+const BAUD: u32 = 19_200;
 /// Where that site has its PLC.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5020);
 
 pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
-    let house = simulate()?;
-    let text = SITE.replace(&USUAL.to_string(), &house.local_addr().to_string());
+    let house = House::start();
+    let plc = plc(&house)?;
+    let meter = simulate::meter(&house);
+    let text = SITE.replace(&USUAL.to_string(), &plc.local_addr().to_string());
+    #[cfg(unix)]
+    let (line, text) = {
+        let line =
+            Line::start(meter.handle(), Pace::baud(BAUD)).context("cannot start the simulated line")?;
+        let port = line.path().display().to_string();
+        (line, text.replace(simulate::PORT, &port))
+    };
     let nothing = std::iter::empty::<(String, String)>();
     let site = config::load_text(Path::new("config/boiler-house.toml"), text, nothing)?;
     let http = listen(&args, &site).await?;
-    print(&site, house.local_addr(), http.as_ref());
+    print(&site, plc.local_addr(), http.as_ref());
     serve::until_stopped(site, http, args.stdio, None).await?;
+    plc.stop().await;
+    #[cfg(unix)]
+    line.stop();
+    meter.stop().await;
     house.stop().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -43,11 +61,11 @@ async fn listen(args: &DemoArgs, site: &Site) -> anyhow::Result<Option<Http>> {
     }
 }
 
-/// The simulator, where `simulate` has it; where that is taken, anywhere.
-fn simulate() -> anyhow::Result<House> {
-    match House::start(USUAL) {
+/// The PLC, where `simulate` has it; where that is taken, anywhere.
+fn plc(house: &House) -> anyhow::Result<Server> {
+    match Server::serve(USUAL, house.handle()) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => {
-            House::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)))
+            Server::serve(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), house.handle())
         }
         started => started,
     }
@@ -57,14 +75,24 @@ fn simulate() -> anyhow::Result<House> {
 /// Says on stderr what runs, and what to paste where.
 #[expect(clippy::print_stderr, reason = "a banner for whoever started the demo; logs are for running")]
 fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
-    let tags =
-        site.connections.iter().flat_map(|connection| &connection.devices).flat_map(|device| &device.tags);
+    let devices = site.connections.iter().flat_map(|connection| &connection.devices);
+    let tags: Vec<_> =
+        devices.map(|spec| format!("{} of device `{}`", spec.tags.len(), spec.device.name)).collect();
     let program =
         std::env::current_exe().map_or_else(|_| "fieldbridge".into(), |path| path.display().to_string());
     let program = serde_json::Value::from(program);
     eprintln!("fieldbridge {}: demo of a simulated boiler house\n", env!("CARGO_PKG_VERSION"));
     eprintln!("  PLC       Modbus TCP at {plc}, unit 1 (simulated: nothing can break)");
-    eprintln!("  tags      {} of device `boiler`; writing is allowed", tags.count());
+    for connection in &site.connections {
+        let Endpoint::Modbus(modbus) = &connection.endpoint;
+        if let Transport::Rtu(serial) = &modbus.transport {
+            eprintln!(
+                "  meter     Modbus RTU on {}, {} baud, unit 1 (simulated as well)",
+                serial.port, serial.baud
+            );
+        }
+    }
+    eprintln!("  tags      {}; writing is allowed", tags.join(", "));
     let Some(http) = http else {
         eprintln!("  MCP       on stdio\n");
         return;

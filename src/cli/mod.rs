@@ -74,9 +74,34 @@ pub struct CheckArgs {
 #[cfg(feature = "simulators")]
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// Where the simulated PLC of the boiler house listens for Modbus TCP
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:5020")]
-    pub modbus: SocketAddr,
+    /// Where the PLC of the boiler house listens for Modbus TCP; without any of these options at 127.0.0.1:5020, and the
+    /// energy meter is on a line as with --modbus-rtu
+    #[arg(long, value_name = "ADDR")]
+    pub modbus: Option<SocketAddr>,
+    /// Where the PLC listens for Modbus TCP over TLS, with certificates on both sides
+    #[arg(long, value_name = "ADDR", requires = "tls_dir")]
+    pub modbus_tls: Option<SocketAddr>,
+    /// Folder of the certificates and keys for TLS; an empty one gets them
+    #[arg(long, value_name = "DIR", requires = "modbus_tls")]
+    pub tls_dir: Option<PathBuf>,
+    /// Where the energy meter listens for RTU frames over TCP, as behind a serial server
+    #[arg(long, value_name = "ADDR")]
+    pub modbus_rtu_tcp: Option<SocketAddr>,
+    /// Path of the serial port that the energy meter hangs on, a link that is made [default: /tmp/fieldbridge-meter]
+    #[cfg(unix)]
+    #[arg(long, value_name = "PATH", num_args = 0..=1, default_missing_value = simulate::PORT)]
+    pub modbus_rtu: Option<PathBuf>,
+    /// Speed of the serial line, in characters of 11 bits; 0 is no pace
+    #[cfg(unix)]
+    #[arg(long, value_name = "BAUD", default_value_t = 19_200, requires = "modbus_rtu")]
+    pub baud: u32,
+    /// How long the meter on the serial line takes to answer
+    #[cfg(unix)]
+    #[arg(long, value_name = "MS", default_value_t = 5, requires = "modbus_rtu")]
+    pub turnaround_ms: u64,
+    /// What goes wrong with every answer, such as delay-answers=800ms; several apply in their order (--help lists all)
+    #[arg(long = "fault", value_name = "FAULT", long_help = simulate::fault_help())]
+    pub faults: Vec<simulators::modbus::Fault>,
 }
 
 impl Command {

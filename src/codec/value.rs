@@ -7,7 +7,9 @@
 mod decode;
 mod encode;
 mod number;
+mod order;
 mod scaling;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -15,9 +17,12 @@ mod tests;
 use std::sync::Arc;
 
 use rust_decimal::Decimal;
-use scaling::Scaling;
 
-use crate::model::{Accepted, Kind, Labels, Refusal, Setpoint, Value};
+use crate::model::{Accepted, Kind, Labels, Reason, Refusal, Setpoint, Value};
+use order::Layout;
+pub use order::Order;
+use scaling::Scaling;
+pub use text::{Encoding, Padding, Text};
 
 /// How the cells of one tag, registers or bits, hold its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,22 +42,7 @@ pub struct Format {
     pub labels: Option<Arc<Labels>>,
 }
 
-/// Order in which the bytes of a value arrive, as exchanges against the plain big-endian order.
-///
-/// The four names with letters for 32 bits hold for every width: `CDAB` turns the words of a value around, `BADC` the
-/// bytes in each word, `DCBA` both. So 64-bit values are ABCDEFGH, GHEFCDAB, BADCFEHG, HGFEDCBA; with `words` or `dwords`
-/// alone they are CDABGHEF and EFGHABCD.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Order {
-    /// The bytes of each word are exchanged.
-    pub bytes: bool,
-    /// The words of each double word are exchanged; of a 48-bit value the first and the last.
-    pub words: bool,
-    /// The double words of a 64-bit value are exchanged.
-    pub dwords: bool,
-}
-
-/// The part of a register that holds a value.
+/// The part of a register that holds a value, counted after its bytes were brought in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Part {
     /// All of it, or as many registers as the type takes.
@@ -62,38 +52,10 @@ pub enum Part {
     Bit(u8),
     /// The bits from `low` to `high` as an unsigned number; only for [`Kind::Uint16`].
     Bits { low: u8, high: u8 },
-    /// The byte that comes first; only for 8-bit types.
+    /// The more significant byte; only for 8-bit types.
     High,
-    /// The byte that comes second.
+    /// The less significant byte.
     Low,
-}
-
-/// How a text lies in its registers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Text {
-    /// Bytes; an odd number leaves half of the last register unused.
-    pub length: u16,
-    pub encoding: Encoding,
-    pub padding: Padding,
-}
-
-/// What the bytes of a text mean.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Encoding {
-    #[default]
-    Ascii,
-    Latin1,
-    Utf8,
-    /// One 16-bit unit a register.
-    Utf16,
-}
-
-/// What fills a text up to its length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Padding {
-    #[default]
-    Nul,
-    Space,
 }
 
 /// How raw numbers become engineering values, computed in decimal.
@@ -114,10 +76,12 @@ pub enum Scale {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Codec {
     kind: Kind,
-    order: Order,
+    layout: Layout,
     part: Part,
     count: Option<u16>,
+    text: Text,
     scale: Scaled,
+    sentinels: Box<[u64]>,
     labels: Option<Arc<Labels>>,
 }
 
@@ -144,18 +108,27 @@ pub enum Raw {
 }
 
 /// Why registers are no value of the tag's type.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     #[error("{got} registers where the type has {expected}")]
     Length { expected: u16, got: usize },
+    #[error("the device says that it has no value")]
+    NotAvailable,
     #[error("the registers hold NaN")]
     NotANumber,
     #[error("the registers hold an infinity")]
     Infinite,
     #[error("the register holds {0}, neither 0 nor 1")]
     NotBool(u16),
+    #[error("invalid BCD digit {0:X}")]
+    Digit(u8),
+    #[error("the registers hold no {0} text")]
+    Text(Encoding),
     #[error("the scaled value has more digits than can be computed exactly")]
     TooWide,
+    /// Elements are counted from 0.
+    #[error("element [{index}]: {fault}")]
+    Element { index: u16, fault: Box<Fault> },
 }
 
 impl Format {
@@ -177,7 +150,7 @@ impl Format {
     /// How many registers the whole of it takes, where it lies in registers.
     #[must_use]
     pub fn registers(&self) -> u16 {
-        registers(self.kind)
+        registers_of(self.kind, self.text, self.count)
     }
 
     /// How many bits it takes, where it lies in a table of bits.
@@ -186,21 +159,33 @@ impl Format {
         self.count.unwrap_or(1)
     }
 
+    /// The bits of its register that it takes, as they are on the wire; `None` where it takes all of them.
+    #[must_use]
+    pub fn mask(&self) -> Option<u16> {
+        let layout = Layout::new(self.kind, self.order, self.part);
+        (self.part != Part::Whole).then(|| layout.masked(0).0)
+    }
+
     /// The format made ready for work, for whoever decodes more than once.
     #[must_use]
     pub fn codec(&self) -> Codec {
-        let scale = match self.scale {
-            Scale::Linear { factor, offset } if self.kind != Kind::Bool && self.scale != Scale::NONE => {
-                Scaling::new(factor, offset).map_or(Scaled::TooWide, |scaling| Scaled::By(Box::new(scaling)))
-            }
-            _ => Scaled::Not,
+        let scaling = match self.scale {
+            _ if matches!(self.kind, Kind::Bool | Kind::Text) || self.scale == Scale::NONE => None,
+            Scale::Linear { factor, offset } => Some(Scaling::linear(factor, offset)),
+            Scale::Ranges { raw, value, clamp } => Some(Scaling::ranges(raw, value, clamp)),
+        };
+        let scale = match scaling {
+            None => Scaled::Not,
+            Some(scaling) => scaling.map_or(Scaled::TooWide, |scaling| Scaled::By(Box::new(scaling))),
         };
         Codec {
             kind: self.kind,
-            order: self.order,
+            layout: Layout::new(self.kind, self.order, self.part),
             part: self.part,
             count: self.count,
+            text: self.text,
             scale,
+            sentinels: self.not_available.clone().into(),
             labels: self.labels.clone(),
         }
     }
@@ -231,7 +216,7 @@ impl Codec {
     /// How many registers the whole of it takes.
     #[must_use]
     pub fn registers(&self) -> u16 {
-        registers(self.kind)
+        registers_of(self.kind, self.text, self.count)
     }
 
     /// How many bits it takes, where it lies in a table of bits.
@@ -240,33 +225,25 @@ impl Codec {
         self.count.unwrap_or(1)
     }
 
-    /// Reads the value that cells of a table of bits hold.
-    pub fn decode_bits(&self, bits: &[bool]) -> Result<Value, Fault> {
-        match bits {
-            [bit] => Ok(Value::Bool(*bit)),
-            _ => Err(Fault::Length { expected: 1, got: bits.len() }),
-        }
-    }
-
-    /// The cells of a table of bits that hold `value`.
-    pub fn encode_bits(&self, value: &Value) -> Result<Raw, Refusal> {
-        match value {
-            Value::Bool(on) => Ok(Raw::Bits(vec![*on])),
-            other => Err(Refusal::Type { text: other.to_string(), allowed: "true or false" }),
-        }
-    }
-
     /// The word that the tag has for a decoded value.
     #[must_use]
     pub fn label(&self, value: &Value) -> Option<Arc<str>> {
-        let labels = self.labels.as_ref()?;
-        let number = match value {
-            Value::Bool(on) => i64::from(*on),
-            Value::I64(number) => *number,
-            Value::U64(number) => i64::try_from(*number).ok()?,
-            _ => return None,
-        };
-        labels.word(number).cloned()
+        self.labels.as_ref()?.of(value).cloned()
+    }
+
+    /// Whether the digits of its scale leave room to compute exactly.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.scale != Scaled::TooWide
+    }
+
+    /// How many bits one value takes.
+    #[must_use]
+    pub fn width(&self) -> u32 {
+        match self.layout.width {
+            1 => self.layout.mask.count_ones(),
+            registers => u32::from(registers) * 16,
+        }
     }
 
     fn is_scaled(&self) -> bool {
@@ -281,17 +258,6 @@ impl Codec {
             Scaled::TooWide => None,
         }
     }
-}
-
-impl Order {
-    /// Plain Modbus.
-    pub const ABCD: Self = Self { bytes: false, words: false, dwords: false };
-    /// Words turned around.
-    pub const CDAB: Self = Self { bytes: false, words: true, dwords: true };
-    /// Bytes exchanged in each word.
-    pub const BADC: Self = Self { bytes: true, words: false, dwords: false };
-    /// Both.
-    pub const DCBA: Self = Self { bytes: true, words: true, dwords: true };
 }
 
 impl Scale {
@@ -310,6 +276,19 @@ impl Raw {
     }
 }
 
+impl Fault {
+    /// What it makes of a tag's quality.
+    #[must_use]
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::NotAvailable => Reason::NotAvailable,
+            Self::Element { fault, .. } => fault.reason(),
+            _ => Reason::DecodeError,
+        }
+    }
+}
+
+/// Registers of one value; for a text, of what it takes at least.
 fn registers(kind: Kind) -> u16 {
     match kind {
         Kind::Bool
@@ -323,5 +302,28 @@ fn registers(kind: Kind) -> u16 {
         Kind::Int32 | Kind::Uint32 | Kind::Float32 | Kind::Bcd32 => 2,
         Kind::Int48 | Kind::Uint48 => 3,
         Kind::Int64 | Kind::Uint64 | Kind::Float64 => 4,
+    }
+}
+
+fn registers_of(kind: Kind, text: Text, count: Option<u16>) -> u16 {
+    let one = if kind == Kind::Text { text.registers() } else { registers(kind) };
+    match count {
+        None => one,
+        Some(count) if is_byte(kind) => count.div_ceil(2),
+        Some(count) => one.saturating_mul(count),
+    }
+}
+
+/// Whether two elements of an array share a register, the first in the high byte.
+fn is_byte(kind: Kind) -> bool {
+    matches!(kind, Kind::Int8 | Kind::Uint8)
+}
+
+/// A text as refusals repeat it: of a long one, how it begins.
+fn shown(text: &str) -> String {
+    const MOST: usize = 100;
+    match text.char_indices().nth(MOST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
     }
 }

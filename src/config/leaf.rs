@@ -116,21 +116,22 @@ pub fn http_address(text: &str) -> Result<SocketAddr, HttpAddressError> {
 /// Implements [`JsonSchema`] for a single value, in place.
 macro_rules! leaf_schema {
     ($type:ty, $name:literal, $schema:expr) => {
-        impl JsonSchema for $type {
+        impl schemars::JsonSchema for $type {
             fn inline_schema() -> bool {
                 true
             }
 
-            fn schema_name() -> Cow<'static, str> {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
                 $name.into()
             }
 
-            fn json_schema(_: &mut SchemaGenerator) -> Schema {
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
                 $schema
             }
         }
     };
 }
+pub(crate) use leaf_schema;
 
 impl<const LO: i64, const HI: i64> Read for Whole<LO, HI> {
     fn allowed() -> String {

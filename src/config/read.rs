@@ -74,6 +74,12 @@ impl Spot {
         Self { document: self.document.clone(), key: child(&self.key, key), variable: None, written: false }
     }
 
+    /// The place of a key of the same table that was not written.
+    pub(crate) fn beside(&self, key: &str) -> Self {
+        let table = self.key.rfind('.').and_then(|end| self.key.get(..end)).unwrap_or_default();
+        Self { document: self.document.clone(), key: child(table, key), variable: None, written: false }
+    }
+
     /// Whether a value was written here, rather than left to its default.
     pub(crate) fn is_written(&self) -> bool {
         self.written
@@ -159,8 +165,32 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// A number with a point or an exponent, as a double.
+    pub(crate) fn float(&self) -> Option<f64> {
+        match self.value.kind {
+            ValueKind::Float(number) => Some(number).filter(|number| number.is_finite()),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_table(&self) -> bool {
         matches!(self.value.kind, ValueKind::Table(_))
+    }
+
+    /// Whether it is a table in which `key` was written.
+    pub(crate) fn has(&self, key: &str) -> bool {
+        matches!(&self.value.kind, ValueKind::Table(map) if map.contains_key(key))
+    }
+
+    /// What a table holds whose keys are not known beforehand, by key.
+    pub(crate) fn entries(&self) -> Option<Vec<(&'a str, Self)>> {
+        let ValueKind::Table(map) = &self.value.kind else { return None };
+        let mut entries: Vec<(&str, Self)> = map
+            .iter()
+            .map(|(key, value)| (key.as_str(), self.at(value, child(&self.spot.key, key))))
+            .collect();
+        entries.sort_by_key(|(key, _)| *key);
+        Some(entries)
     }
 
     /// The items of an array.

@@ -14,10 +14,12 @@ use super::{
 };
 use crate::{
     cli::check,
-    codec::value::{Order, Scale},
+    codec::value::Scale,
     model::{Access, Kind},
     profile::modbus::{Point, Table},
 };
+
+mod values;
 
 const NO_ENV: [(&str, &str); 0] = [];
 
@@ -37,9 +39,9 @@ fn with_tag(tag: &str) -> String {
     )
 }
 
-fn point(site: &Site) -> (Table, u16, Order) {
-    let Source::Modbus(Point { table, address, format, .. }) = &site.connections[0].devices[0].tags[0].source;
-    (*table, *address, format.order)
+fn point(site: &Site) -> &Point {
+    let Source::Modbus(point) = &site.connections[0].devices[0].tags[0].source;
+    point
 }
 
 fn folder(path: &str, extension: &str) -> Vec<String> {
@@ -219,27 +221,6 @@ fn addresses_are_compared_in_one_spelling() {
 }
 
 #[test]
-fn byte_orders_of_a_width_are_taken_at_its_types_only() {
-    for (kind, written, order) in [
-        ("int16", "BA", Some(Order::BADC)),
-        ("int16", "DCBA", Some(Order::BADC)),
-        ("int16", "CDAB", Some(Order::ABCD)),
-        ("float32", "CDAB", Some(Order::CDAB)),
-        ("float64", "CDAB", Some(Order::CDAB)),
-        ("float64", "HGFEDCBA", Some(Order::DCBA)),
-        ("float32", "HGFEDCBA", None),
-        ("float32", "BA", None),
-        ("int16", "GHEFCDAB", None),
-        ("int16", "abcd", None),
-    ] {
-        let result = text(&with_tag(&format!(
-            "register = {{ table = 'input', address = 0 }}\ntype = '{kind}'\nbyte_order = '{written}'"
-        )));
-        assert_eq!(result.ok().map(|site| point(&site).2), order, "{kind} {written}");
-    }
-}
-
-#[test]
 fn a_site_that_serves_nothing_is_warned_of() {
     let site = "[site]\nname = 'test'\nwrites = 'confirm'\n[[connections]]\nname = 'a'\ndriver = 'modbus-tcp'\n\
                 address = '10.0.0.1:502'\n";
@@ -302,55 +283,6 @@ fn words_of_profiles_are_the_names_of_types() {
     assert!(WriteMode::WORDS.iter().all(|(word, mode)| *word == mode.name()));
 }
 
-/// Case A05, vectors 12 to 23: only the explicit form is read, and it loses nothing.
-#[test]
-fn a05_addresses() {
-    let cases: Json =
-        serde_json::from_str(&std::fs::read_to_string("tests/cases/cases.json").unwrap()).unwrap();
-    let mut seen = 0;
-    for vector in cases["vectors"].as_array().unwrap() {
-        let id = vector["id"].as_str().unwrap();
-        let number: u32 = match id.strip_prefix("A05-") {
-            Some(number) => number.parse().unwrap(),
-            None => continue,
-        };
-        if !(12..=23).contains(&number) {
-            continue;
-        }
-        seen += 1;
-        let notation = &vector["notation"];
-        if vector.get("expect_error").is_some() {
-            let plain = notation.as_str().map_or_else(|| notation.to_string(), str::to_owned);
-            for written in
-                [plain.clone(), format!("{plain:?}"), format!("{{ table = 'holding', address = {plain:?} }}")]
-            {
-                let problems =
-                    text(&with_tag(&format!("register = {written}\ntype = 'uint16'"))).unwrap_err();
-                assert!(problems.to_string().contains("devices[0].tags[0].register"), "{id}: {problems}");
-                assert!(problems.to_string().contains("zero-based"), "{id}: {problems}");
-            }
-        } else {
-            let register = format!(
-                "register = {{ table = {}, address = {} }}\ntype = 'uint16'",
-                notation["table"], notation["address"]
-            );
-            let site = text(&with_tag(&register)).unwrap();
-            let expected = u16::try_from(vector["pdu_address"].as_u64().unwrap()).unwrap();
-            assert_eq!(point(&site), (Table::Holding, expected, Order::ABCD), "{id}");
-        }
-    }
-    assert_eq!(seen, 12);
-    for written in ["40001", "'4x0001'", "'40001'", "4_0001", "0x9C40", "-1", "70000", "40001.0"] {
-        let problems = text(&with_tag(&format!("register = {written}\ntype = 'uint16'"))).unwrap_err();
-        assert_eq!(problems.len(), 1, "{written}: {problems}");
-    }
-    for written in ["-1", "65536", "'9C40'", "'0x10000'", "'0x'", "'0x+1'", "1.0", "true", "'40001'"] {
-        let tag = format!("register = {{ table = 'holding', address = {written} }}\ntype = 'uint16'");
-        let problems = text(&with_tag(&tag)).unwrap_err();
-        assert_eq!(problems.len(), 1, "{written}: {problems}");
-    }
-}
-
 #[test]
 fn the_committed_schemas_are_those_of_the_types() {
     for (path, schema) in
@@ -381,8 +313,9 @@ fn json(toml: &str) -> Json {
 #[test]
 fn the_schemas_take_what_the_readers_take() {
     let (site, profile) = (validator(&site_schema()), validator(&profile_schema()));
-    for path in
-        folder("config", ".toml").into_iter().chain(["tests/cases/config/sites/warnings.toml".to_owned()])
+    for path in folder("config", ".toml")
+        .into_iter()
+        .chain(["warnings", "values"].map(|name| format!("tests/cases/config/sites/{name}.toml")))
     {
         let instance = json(&std::fs::read_to_string(&path).unwrap());
         let errors: Vec<String> = site.iter_errors(&instance).map(|error| error.to_string()).collect();
@@ -422,8 +355,28 @@ fn the_schemas_refuse_what_the_readers_refuse() {
         ("{ table = 'holding', address = 0 }", "40001"),
         ("address = 0 }", "address = 65536 }"),
         ("address = 0 }", "address = '40001' }"),
-        ("address = 0 }", "address = 0, bit = 1 }"),
+        ("address = 0 }", "address = 0, bit = 16 }"),
+        ("address = 0 }", "address = 0, bits = [1] }"),
+        ("address = 0 }", "address = 0, byte = 'left' }"),
+        ("address = 0 }", "address = 0, reference = '40001' }"),
+        ("{ table = 'holding', address = 0 }", "{ table = 'holding' }"),
+        ("{ table = 'holding', address = 0 }", "{ reference = 40001 }"),
+        ("{ table = 'holding', address = 0 }", "{ reference = '50001' }"),
+        ("{ table = 'holding', address = 0 }", "{ reference = '4000001' }"),
+        ("{ table = 'holding', address = 0 }", "{ reference = '40001.3' }"),
         ("'uint16'", "'word'"),
+        ("'uint16'", "'uint16'\nswap = ['words']"),
+        ("'uint16'", "'uint16'\ncount = 0"),
+        ("'uint16'", "'text'\nlength = 251"),
+        ("'uint16'", "'text'\nlength = 2\nencoding = 'ebcdic'"),
+        ("'uint16'", "'uint16'\nscaling = { raw = [0, 1] }"),
+        ("'uint16'", "'uint16'\nscaling = { raw = [0, 1], value = [0, 1], clamp = 1 }"),
+        ("'uint16'", "'uint16'\nlabels = { x = 'on' }"),
+        ("'uint16'", "'uint16'\nlabels = { 1 = '' }"),
+        ("'uint16'", "'uint16'\nlabels = {}"),
+        ("'uint16'", "'uint16'\nnot_available = 'FFFF'"),
+        ("'uint16'", "'uint16'\nnot_available = [true]"),
+        ("'uint16'", "'uint16'\naccess = 'read-write'\nwrite = { settle_ms = -1 }"),
     ] {
         let broken = with_tag(tag).replace(from, to);
         assert!(text(&broken).is_err(), "read: {to}");

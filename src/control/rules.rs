@@ -7,7 +7,7 @@ use rust_decimal::Decimal;
 use super::{Control, Route, WriteRequest};
 use crate::{
     config::WriteMode,
-    model::{Accepted, Access, Kind, Outcome, Quality, Refusal, Report, Rule, Setpoint, Tag, TagId, Value},
+    model::{Accepted, Access, Outcome, Quality, Refusal, Report, Rule, Setpoint, Tag, TagId, Value},
     store::TagEntry,
 };
 
@@ -73,8 +73,7 @@ impl Control {
 fn expectation(tag: &Tag, setpoint: &dyn Setpoint, text: &str) -> Result<Value, Report> {
     let Accepted { requested, effective } =
         setpoint.accept(text).map_err(|refusal| refuse("expect", &refusal))?;
-    let rounds = matches!(tag.kind, Kind::Float32 | Kind::Float64);
-    if !rounds && requested != effective && requested.as_decimal() != effective.as_decimal() {
+    if !tag.kind.is_float() && !requested.is_same(&effective) {
         let text = format!("expected {requested}, which the device cannot hold; the nearest is {effective}");
         return Err(reject(Rule::Expectation, text));
     }
@@ -105,17 +104,28 @@ pub(super) fn unexpected(expect: &Value, held: Option<&Value>) -> Report {
     Report { value: held.cloned(), ..reject(Rule::Expectation, text) }
 }
 
-/// The limits hold for the value as it was asked for, and for what the device would make of it.
+/// The limits hold for the value as it was asked for, and for what the device would make of it; of an array for each
+/// element.
 fn limits(tag: &Tag, accepted: &Accepted) -> Result<(), Report> {
-    let (min, max) = (tag.limits.min, tag.limits.max);
     for value in [&accepted.requested, &accepted.effective] {
-        if min.is_some_and(|min| !matches!(compare(value, min), Some(Ordering::Greater | Ordering::Equal)))
-            || max.is_some_and(|max| !matches!(compare(value, max), Some(Ordering::Less | Ordering::Equal)))
-        {
-            return Err(reject(Rule::Limits, format!("{value} is outside the limits{}", allowed(tag))));
+        let outside = match value {
+            Value::Array(values) => values.iter().position(|value| !is_within(tag, value)).map(|index| {
+                let element = values.get(index).map_or_else(String::new, Value::to_string);
+                format!("element [{index}]: {element}")
+            }),
+            value => (!is_within(tag, value)).then(|| value.to_string()),
+        };
+        if let Some(outside) = outside {
+            return Err(reject(Rule::Limits, format!("{outside} is outside the limits{}", allowed(tag))));
         }
     }
     Ok(())
+}
+
+fn is_within(tag: &Tag, value: &Value) -> bool {
+    let (min, max) = (tag.limits.min, tag.limits.max);
+    min.is_none_or(|min| matches!(compare(value, min), Some(Ordering::Greater | Ordering::Equal)))
+        && max.is_none_or(|max| matches!(compare(value, max), Some(Ordering::Less | Ordering::Equal)))
 }
 
 /// A value beside a limit, as decimals; where it has more digits than those, as doubles.
@@ -138,11 +148,7 @@ fn allowed(tag: &Tag) -> String {
 }
 
 fn refuse(argument: &str, refusal: &Refusal) -> Report {
-    let rule = match refusal {
-        Refusal::Type { .. } => Rule::Type,
-        Refusal::RawRange { .. } => Rule::RawRange,
-    };
-    reject(rule, format!("{argument}: {refusal}"))
+    reject(refusal.rule(), format!("{argument}: {refusal}"))
 }
 
 pub(super) fn reject(rule: Rule, text: impl Into<String>) -> Report {

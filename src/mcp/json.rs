@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::{Number, Value as Json};
 
 use crate::{
-    model::{Access, Kind, Tag, Value},
+    model::{Access, Kind, Quality, Tag, Value},
     store::{DeviceEntry, DeviceReading, Reading, TagEntry},
 };
 
@@ -16,6 +16,8 @@ use crate::{
 pub(super) struct TagRow<'a> {
     pub(super) tag: &'a str,
     value: Json,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<&'a str>,
     quality: &'static str,
@@ -36,6 +38,14 @@ pub(super) struct Definition<'a> {
     description: &'a str,
     #[serde(rename = "type")]
     kind: &'static str,
+    /// Elements of an array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    count: Option<u16>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    labels: Option<BTreeMap<i64, &'a str>>,
+    /// Labels that are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    more_labels: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     unit: Option<&'a str>,
     access: &'static str,
@@ -86,13 +96,19 @@ struct Counts {
 impl<'a> TagRow<'a> {
     pub(super) fn new(entry: &'a TagEntry, reading: &Reading) -> Self {
         let Reading { sample, age } = reading;
+        // What is good needs no detail but its label.
+        let (said, detail) = match sample.quality {
+            Quality::Good => (sample.detail.as_deref(), None),
+            _ => (None, sample.detail.as_deref()),
+        };
         Self {
             tag: entry.tag.path.as_str(),
             value: value(&sample.value, entry.tag.kind),
+            label: label(&entry.tag, &sample.value).or(said).map(str::to_owned),
             unit: entry.tag.unit.as_deref(),
             quality: sample.quality.name(),
             reason: sample.quality.reason().map(crate::model::Reason::name),
-            detail: sample.detail.as_deref().map(str::to_owned),
+            detail: detail.map(str::to_owned),
             source_time: sample.source_time.map(time),
             age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
         }
@@ -101,9 +117,14 @@ impl<'a> TagRow<'a> {
 
 impl<'a> Definition<'a> {
     pub(super) fn new(tag: &'a Tag) -> Self {
+        let labels = tag.labels.iter().flat_map(|labels| labels.iter());
+        let labels: BTreeMap<_, _> = labels.map(|(number, word)| (number, word.as_ref())).collect();
         Self {
             description: &tag.description,
             kind: tag.kind.name(),
+            count: tag.count,
+            labels: (!labels.is_empty()).then_some(labels),
+            more_labels: None,
             unit: tag.unit.as_deref(),
             access: match tag.access {
                 Access::ReadOnly => "read-only",
@@ -122,6 +143,18 @@ impl Definition<'_> {
     /// For beside a reading, which has the unit itself.
     pub(super) fn without_unit(mut self) -> Self {
         self.unit = None;
+        self
+    }
+
+    /// For among many others: of many labels the first ones.
+    pub(super) fn in_short(mut self) -> Self {
+        const MOST: usize = 40;
+        if let Some(labels) = self.labels.as_mut().filter(|labels| labels.len() > MOST) {
+            self.more_labels = Some(labels.len() - MOST);
+            while labels.len() > MOST {
+                labels.pop_last();
+            }
+        }
         self
     }
 }
@@ -147,6 +180,11 @@ impl<'a> DeviceRow<'a> {
             connection_counts: entry.counters.all().into(),
         }
     }
+}
+
+/// The word that a tag has for a value.
+pub(super) fn label<'a>(tag: &'a Tag, value: &Value) -> Option<&'a str> {
+    tag.labels.as_ref()?.of(value).map(AsRef::as_ref)
 }
 
 /// A value of a tag of kind `kind`: 64-bit integers leave as text, `NaN` and infinities as null.
@@ -179,6 +217,7 @@ fn double(value: f64) -> Json {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Labels;
 
     #[test]
     fn numbers_leave_as_people_read_them() {
@@ -191,9 +230,25 @@ mod tests {
         assert_eq!(text(Value::U64(u64::MAX), Kind::Uint64), "\"18446744073709551615\"");
         assert_eq!(text(Value::Text("12345678901234567.8".into()), Kind::Uint64), "\"12345678901234567.8\"");
         assert_eq!(text(Value::Bool(true), Kind::Bool), "true");
+        assert_eq!(text(Value::U64((1 << 48) - 1), Kind::Uint48), "281474976710655");
+        assert_eq!(text(Value::Text("°C \u{1}".into()), Kind::Text), "\"°C \\u0001\"");
+        let array = |values: [Value; 2]| Value::Array(values.into());
+        assert_eq!(text(array([Value::F32(0.1), Value::F32(2.0)]), Kind::Float32), "[0.1,2.0]");
+        assert_eq!(text(array([Value::U64(1), Value::U64(2)]), Kind::Uint64), "[\"1\",\"2\"]");
         for strange in [Value::F64(f64::NAN), Value::F64(f64::INFINITY), Value::F32(f32::NEG_INFINITY)] {
             assert_eq!(text(strange, Kind::Float64), "null");
         }
+    }
+
+    #[test]
+    fn many_labels_are_cut_in_lists_only() {
+        let labels = Labels::new((0..50).map(|number| (number, format!("w{number}").into())));
+        let tag = Tag { labels: Some(labels.into()), count: Some(4), ..crate::mcp::tests::plant::a_tag() };
+        let whole = serde_json::to_value(Definition::new(&tag)).unwrap_or_default();
+        assert_eq!((&whole["labels"]["49"], &whole["count"]), (&"w49".into(), &4.into()));
+        let short = serde_json::to_value(Definition::new(&tag).in_short()).unwrap_or_default();
+        assert_eq!(short["labels"].as_object().map(serde_json::Map::len), Some(40));
+        assert_eq!((&short["labels"]["39"], &short["more_labels"]), (&"w39".into(), &10.into()));
     }
 
     #[test]

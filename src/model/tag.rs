@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use rust_decimal::Decimal;
 
-use super::{TagPath, Value};
+use super::{Rule, TagPath, Value};
 
 /// Definition of one tag.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,8 +110,36 @@ pub struct Accepted {
 pub enum Refusal {
     #[error("`{text}` is not {allowed}")]
     Type { text: String, allowed: &'static str },
+    /// The tag's numbers have words.
+    #[error("`{text}` is none of {labels}, and not {allowed}")]
+    Label { text: String, labels: String, allowed: &'static str },
     #[error("{text} does not fit the device's {kind}: allowed is {min} to {max}")]
     RawRange { text: String, kind: Kind, min: String, max: String },
+    #[error("{text} is what the device says when it has no value, so it cannot be written")]
+    Reserved { text: String },
+    #[error("`{text}` takes {bytes} bytes: the device has room for {most}")]
+    Length { text: String, bytes: usize, most: u16 },
+    #[error("`{text}` has {character:?}, which a text in {encoding} cannot hold")]
+    Character { text: String, character: char, encoding: &'static str },
+    #[error("an array of {got} elements: the tag has {expected}")]
+    Count { got: usize, expected: u16 },
+    /// Elements are counted from 0.
+    #[error("element [{index}]: {refusal}")]
+    Element { index: usize, refusal: Box<Refusal> },
+}
+
+impl Refusal {
+    /// The rule that it is.
+    #[must_use]
+    pub fn rule(&self) -> Rule {
+        match self {
+            Self::Type { .. } | Self::Label { .. } | Self::Character { .. } | Self::Count { .. } => {
+                Rule::Type
+            }
+            Self::RawRange { .. } | Self::Reserved { .. } | Self::Length { .. } => Rule::RawRange,
+            Self::Element { refusal, .. } => refusal.rule(),
+        }
+    }
 }
 
 impl Labels {
@@ -126,13 +154,50 @@ impl Labels {
         self.0.iter().find(|(own, _)| *own == number).map(|(_, word)| word)
     }
 
+    /// The number of a word, in upper or lower case.
     #[must_use]
     pub fn number(&self, word: &str) -> Option<i64> {
-        self.0.iter().find(|(_, own)| **own == *word).map(|(number, _)| *number)
+        let found = |same: fn(&str, &str) -> bool| self.0.iter().find(|(_, own)| same(own, word));
+        found(|own, word| own == word).or_else(|| found(str::eq_ignore_ascii_case)).map(|(number, _)| *number)
+    }
+
+    /// The word of a value, where it is a number that has one.
+    #[must_use]
+    pub fn of(&self, value: &Value) -> Option<&Arc<str>> {
+        match value {
+            Value::Bool(on) => self.word((*on).into()),
+            Value::I64(number) => self.word(*number),
+            Value::U64(number) => self.word(i64::try_from(*number).ok()?),
+            _ => None,
+        }
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (i64, &Arc<str>)> {
         self.0.iter().map(|(number, word)| (*number, word))
+    }
+}
+
+impl fmt::Display for Labels {
+    /// `0 = off, 1 = auto`, the first of them where there are many.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const MOST: usize = 20;
+        for (index, (number, word)) in self.iter().take(MOST).enumerate() {
+            write!(f, "{}{number} = {word}", if index > 0 { ", " } else { "" })?;
+        }
+        match self.len().saturating_sub(MOST) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
     }
 }
 
@@ -159,6 +224,12 @@ impl Kind {
             Self::Bcd32 => "bcd32",
             Self::Text => "text",
         }
+    }
+
+    /// Whether it rounds as floating point does.
+    #[must_use]
+    pub fn is_float(self) -> bool {
+        matches!(self, Self::Float16 | Self::Float32 | Self::Float64)
     }
 
     /// Whether its values leave as strings, since JSON numbers lose digits above 2⁵³.

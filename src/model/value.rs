@@ -47,9 +47,35 @@ impl Value {
         }
     }
 
-    /// How far two numbers are apart, however wide they are; `None` where one of them is no number.
+    /// Whether it, or an element of it, is a number below `low` or above `high`.
+    #[must_use]
+    pub fn exceeds(&self, low: f64, high: f64) -> bool {
+        match self {
+            Self::Array(values) => values.iter().any(|value| value.exceeds(low, high)),
+            value => value.as_f64().is_some_and(|value| value < low || value > high),
+        }
+    }
+
+    /// Whether two values say the same, however they are written: 1.50 is 1.5.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Array(one), Self::Array(other)) => {
+                one.len() == other.len()
+                    && one.iter().zip(other.iter()).all(|(one, other)| one.is_same(other))
+            }
+            _ => self == other || self.as_decimal().is_some_and(|one| other.as_decimal() == Some(one)),
+        }
+    }
+
+    /// How far two numbers are apart, however wide they are; of two arrays the elements that are farthest. `None` where
+    /// one of them is no number.
     #[must_use]
     pub fn distance(&self, other: &Self) -> Option<f64> {
+        if let (Self::Array(one), Self::Array(other)) = (self, other) {
+            let mut apart = one.iter().zip(other.iter()).map(|(one, other)| one.distance(other));
+            return apart.try_fold(0.0, |most: f64, apart| Some(most.max(apart?)));
+        }
         match (self.as_i128(), other.as_i128()) {
             #[expect(
                 clippy::cast_precision_loss,
@@ -129,5 +155,27 @@ mod tests {
         assert_eq!(text("9007199254740993.1").distance(&text("9007199254740993.0")), Some(0.1));
         assert_eq!(Value::F64(20.5).distance(&Value::F64(20.0)), Some(0.5));
         assert_eq!(Value::Null.distance(&Value::F64(20.0)), None);
+        let array = |values: [Value; 2]| Value::Array(values.into());
+        let one = array([Value::U64(1), Value::U64(5)]);
+        assert_eq!(one.distance(&array([Value::U64(2), Value::U64(2)])), Some(3.0));
+        assert_eq!(one.distance(&array([Value::U64(2), Value::Null])), None);
+    }
+
+    #[test]
+    fn a_range_holds_for_every_element() {
+        let array = |last: f64| Value::Array([Value::F64(1.0), Value::F64(last)].into());
+        assert!(array(10.5).exceeds(0.0, 10.0) && !array(10.0).exceeds(0.0, 10.0));
+        assert!(Value::I64(-1).exceeds(0.0, 10.0) && !Value::Null.exceeds(0.0, 10.0));
+    }
+
+    #[test]
+    fn values_are_the_same_by_what_they_say() {
+        let text = |text: &str| Value::Text(text.into());
+        assert!(text("1.50").is_same(&text("1.5")) && Value::F64(2.0).is_same(&Value::U64(2)));
+        assert!(!text("a").is_same(&text("b")) && !Value::F64(1e-40).is_same(&Value::F64(0.0)));
+        let array = |value: Value| Value::Array([value].into());
+        assert!(
+            array(text("1.50")).is_same(&array(text("1.5"))) && !array(text("a")).is_same(&array(text("b")))
+        );
     }
 }

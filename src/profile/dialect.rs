@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{
     modbus::{Dialect, Fallback, PartWrite, Point, Reads, Region, Table, WriteFunction, Writes},
-    raw::Address,
+    raw::register::Address,
 };
 use crate::{
     codec::value::Part,

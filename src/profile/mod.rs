@@ -1,12 +1,16 @@
 //! Profiles: what a model of device has, apart from where one hangs. No hosts, no ports.
 
 pub(crate) mod dialect;
+mod format;
 mod library;
 pub mod modbus;
+mod overlap;
+mod place;
 pub(crate) mod raw;
 mod template;
 
 pub(crate) use library::Library;
 #[cfg(test)]
 pub(crate) use library::{embedded_names, parse};
+pub(crate) use overlap::check_overlaps;
 pub(crate) use template::{Defaults, Template, templates};

@@ -124,6 +124,18 @@ impl Table {
         }
     }
 
+    /// The number that manuals write for an address of it: counted from 1, with the table's digit in front.
+    #[must_use]
+    pub fn reference(self, address: u16) -> String {
+        let digit = match self {
+            Self::Coil => 0,
+            Self::Discrete => 1,
+            Self::Input => 3,
+            Self::Holding => 4,
+        };
+        format!("{digit}{:05}", u32::from(address) + 1)
+    }
+
     /// Whether it holds single bits; else 16-bit registers.
     #[must_use]
     pub fn is_bits(self) -> bool {

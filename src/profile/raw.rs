@@ -1,20 +1,21 @@
 //! What a profile says, key by key; what it means is [`template`](super::template)'s.
 
-use std::borrow::Cow;
+pub(crate) mod register;
+mod value;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+pub(crate) use register::{Register, RegisterTable};
+pub(crate) use value::{DefaultOrder, LabelTable, ScalingTable, Sentinel, Sentinels, Swap, TagOrder};
 
 use super::{
     dialect::{ReadsTable, WritesTable},
     modbus::{Table, WriteFunction},
 };
 use crate::{
-    codec::value::Order,
+    codec::value::{Encoding, Padding},
     config::{
-        leaf::{Amount, Choice, Factor, Number, Span, TagName, Text, Words},
-        problem::Findings,
+        leaf::{Amount, Choice, Factor, Number, Span, TagName, Text, Whole, Words},
         raw::{ScanMs, StaleMs, WriteMs},
-        read::{List, Node, Read},
+        read::List,
         section::section,
     },
     model::{Access, Kind},
@@ -25,26 +26,6 @@ use crate::{
 pub(crate) enum Protocol {
     Modbus,
 }
-
-/// A byte order that holds for tags of any width.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct DefaultOrder(pub(crate) Order);
-
-/// A byte order written at a tag.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TagOrder {
-    pub(crate) order: Order,
-    /// Registers of the types that the name is for; `None` for a name that is for all.
-    pub(crate) width: Option<u16>,
-}
-
-/// A zero-based address as it goes over the wire.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Address(pub(crate) u16);
-
-/// Where a tag's value lies: [`RegisterTable`], with its own words for who writes a bare number.
-#[derive(Debug, Clone)]
-pub(crate) struct Register(pub(crate) RegisterTable);
 
 section! {
     /// A profile of fieldbridge: what a model of device has.
@@ -80,17 +61,37 @@ section! {
         required name: TagName;
         /// What the value means, for people and assistants.
         optional description: Text;
-        /// Table and zero-based address.
+        /// Where the value lies: `table` and zero-based `address`, or `reference`.
         required register: Register;
         /// Data type of the value in the device.
         required r#type: Choice<Kind>;
         /// Order in which the bytes of the value arrive. Default: the device's, else the profile's. The names of 32 bits
-        /// hold for every width, as do AB and BA for 16-bit and ABCDEFGH and its kin for 64-bit types.
+        /// hold for every width; the others are for one: AB and BA for 16 bits, and for 8 bits and texts; six letters for
+        /// 48 and eight for 64 bits.
         optional byte_order: Choice<TagOrder>;
+        /// The same as exchanges against the big-endian order, of the bytes in each word, of the words in each double
+        /// word (of 48 bits the first and the last), and of double words. Excludes `byte_order`.
+        optional swap: List<Choice<Swap>>;
+        /// Makes the tag an array of so many values, one behind the other. Two values of 8 bits share a register, the
+        /// first in its high byte.
+        optional count: Whole<1, 2000>;
+        /// Bytes of a text, two a register; only for `type = "text"`, which needs it.
+        optional length: Whole<1, 250>;
+        /// What the bytes of a text mean. Default: `ascii`.
+        optional encoding: Choice<Encoding>;
+        /// What fills a text up to its length: `nul` or `space`. Default: `nul`. When read, a NUL always ends it.
+        optional padding: Choice<Padding>;
         /// Engineering value = raw value × scale + offset, computed in decimal.
         default scale: Factor = 1;
         /// Engineering value = raw value × scale + offset, computed in decimal.
         default offset: Number = 0;
+        /// Instead of `scale` and `offset`, two raw numbers and the values that they stand for.
+        optional scaling: ScalingTable;
+        /// Words for raw numbers, such as `{ 0 = "off", 1 = "auto" }`, served beside the number and taken in its place.
+        optional labels: LabelTable;
+        /// What the device holds where it has no value: a raw number, or a bit pattern as `"0x7FC00000"`, or a list of
+        /// these. Of signed types a number can be its bit pattern, such as 0x8000.
+        optional not_available: Sentinels;
         /// Engineering unit, such as `°C`.
         optional unit: Text;
         /// Lowest and highest value that the process can have; a value outside it is served as bad (`out_of_range`).
@@ -110,16 +111,6 @@ section! {
 }
 
 section! {
-    /// Table and zero-based address of a value.
-    pub(crate) struct RegisterTable {
-        /// One of the four tables of a Modbus device.
-        required table: Choice<Table>;
-        /// Zero-based address as it goes over the wire: 0 to 65535, or hexadecimal as `"0x9C40"`.
-        required address: Address;
-    }
-}
-
-section! {
     /// What a write must keep, in engineering units.
     pub(crate) struct WriteTable {
         /// Lowest value that may be written.
@@ -131,6 +122,9 @@ section! {
         /// Function that writes it: `single` is FC 5 or 6, `multiple` is FC 15 or 16, for devices that know only one of
         /// them. Default: `single` for one coil or register, `multiple` for more.
         optional function: Choice<WriteFunction>;
+        /// Milliseconds between a write and its read-back, for devices that need time to take a value over. Default: the
+        /// device's, else the profile's, else 0.
+        optional settle_ms: Whole<0, 10_000>;
     }
 }
 
@@ -151,114 +145,7 @@ impl Words for WriteFunction {
     const WORDS: &'static [(&'static str, Self)] = &[("single", Self::Single), ("multiple", Self::Multiple)];
 }
 
-impl Words for Kind {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("bool", Self::Bool),
-        ("int16", Self::Int16),
-        ("uint16", Self::Uint16),
-        ("int32", Self::Int32),
-        ("uint32", Self::Uint32),
-        ("int64", Self::Int64),
-        ("uint64", Self::Uint64),
-        ("float32", Self::Float32),
-        ("float64", Self::Float64),
-    ];
-}
-
 impl Words for Access {
     const WORDS: &'static [(&'static str, Self)] =
         &[("read", Self::ReadOnly), ("read-write", Self::ReadWrite)];
-}
-
-impl Words for DefaultOrder {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("ABCD", Self(Order::ABCD)),
-        ("CDAB", Self(Order::CDAB)),
-        ("BADC", Self(Order::BADC)),
-        ("DCBA", Self(Order::DCBA)),
-        ("ABCDEFGH", Self(Order::ABCD)),
-        ("GHEFCDAB", Self(Order::CDAB)),
-        ("BADCFEHG", Self(Order::BADC)),
-        ("HGFEDCBA", Self(Order::DCBA)),
-    ];
-}
-
-impl Words for TagOrder {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("ABCD", Self { order: Order::ABCD, width: None }),
-        ("CDAB", Self { order: Order::CDAB, width: None }),
-        ("BADC", Self { order: Order::BADC, width: None }),
-        ("DCBA", Self { order: Order::DCBA, width: None }),
-        ("AB", Self { order: Order::ABCD, width: Some(1) }),
-        ("BA", Self { order: Order::BADC, width: Some(1) }),
-        ("ABCDEFGH", Self { order: Order::ABCD, width: Some(4) }),
-        ("GHEFCDAB", Self { order: Order::CDAB, width: Some(4) }),
-        ("BADCFEHG", Self { order: Order::BADC, width: Some(4) }),
-        ("HGFEDCBA", Self { order: Order::DCBA, width: Some(4) }),
-    ];
-}
-
-impl Read for Address {
-    fn allowed() -> String {
-        "the zero-based address as it goes over the wire, 0 to 65535 or \"0x0000\" to \"0xFFFF\"".to_owned()
-    }
-
-    fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
-        let plain = node.integer().and_then(|number| u16::try_from(number).ok());
-        node.accept(plain.or_else(|| node.text().and_then(hexadecimal)).map(Self), found)
-    }
-}
-
-fn hexadecimal(text: &str) -> Option<u16> {
-    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"))?;
-    let valid = (1..=4).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-    u16::from_str_radix(digits, 16).ok().filter(|_| valid)
-}
-
-impl JsonSchema for Address {
-    fn inline_schema() -> bool {
-        true
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        "Address".into()
-    }
-
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({
-            "anyOf": [
-                { "type": "integer", "minimum": 0, "maximum": 65535 },
-                { "type": "string", "pattern": "^0[xX][0-9A-Fa-f]{1,4}$" }
-            ]
-        })
-    }
-}
-
-impl Read for Register {
-    fn allowed() -> String {
-        "table and zero-based address, such as { table = \"holding\", address = 0 } for what manuals call 40001; no \
-         other notation is read"
-            .to_owned()
-    }
-
-    fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
-        if node.is_table() {
-            return RegisterTable::read(node, found).map(Self);
-        }
-        node.accept(None, found)
-    }
-}
-
-impl JsonSchema for Register {
-    fn inline_schema() -> bool {
-        RegisterTable::inline_schema()
-    }
-
-    fn schema_name() -> Cow<'static, str> {
-        RegisterTable::schema_name()
-    }
-
-    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        RegisterTable::json_schema(generator)
-    }
 }

@@ -67,8 +67,14 @@ class Peer:
         return row
 
     async def tags(self, *paths: str) -> dict[str, Message]:
-        rows = (await self.answer("read_tags", tags=list(paths)))["tags"]
-        return {row["tag"]: row for row in rows}
+        rows: dict[str, Message] = {}
+        page: Message = {}
+        while True:
+            page = await self.answer("read_tags", tags=list(paths), **page)
+            rows |= {row["tag"]: row for row in page["tags"]}
+            if "next_cursor" not in page:
+                return rows
+            page = {"cursor": page["next_cursor"]}
 
     async def resource(self, uri: str) -> Message:
         (content,) = (await self.client.read_resource(uri)).contents

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,8 @@ from pymodbus.framer import FramerType
 import mbpoll
 from bridge import Bridge
 from conftest import Run, Save
-from line import Line
 from peers import WAYS, connect
-from plant import Site
+from plant import Site, tag, writable
 from plc import COIL, DISCRETE, HOLDING, INPUT
 from registers import serial
 from waiting import until
@@ -24,6 +22,8 @@ from waiting import until
 pytestmark = pytest.mark.anyio
 
 TCP = re.compile(r"Modbus TCP at (127\.0\.0\.1:\d+)")
+METER = [15, 0, 0, 6, 9, 17, 22]
+"""The holding registers of the simulated meter."""
 RTU_TCP = re.compile(r"RTU over TCP at (127\.0\.0\.1:\d+)")
 
 
@@ -40,13 +40,12 @@ def place(run: Run) -> dict[str, Any]:
 
 
 @pytest.fixture
-def line(tmp_path: Path, run: Run) -> Iterator[Line]:
-    """A line that the simulator answers on."""
-    line = Line(tmp_path)
-    run("simulate", "--modbus", "127.0.0.1:0", "--modbus-rtu", line.far)
-    until("the simulator has the port", lambda: line.served)
-    yield line
-    line.close()
+def port(tmp_path: Path, run: Run) -> str:
+    """The port of a line that the simulator's meter hangs on."""
+    port = tmp_path / "meter"
+    run("simulate", "--modbus-rtu", str(port))
+    until("the simulator has made the port", port.exists)
+    return str(port)
 
 
 def test_mbpoll_over_tcp(place: dict[str, Any]) -> None:
@@ -54,9 +53,20 @@ def test_mbpoll_over_tcp(place: dict[str, Any]) -> None:
     reads_what_it_wrote(mbpoll.Master(place))
 
 
-def test_mbpoll_on_a_line(line: Line) -> None:
-    reads_every_table(mbpoll.Master(serial(str(line.near))))
-    reads_what_it_wrote(mbpoll.Master(serial(str(line.near))))
+def test_mbpoll_on_a_line(port: str) -> None:
+    poll = mbpoll.Master(serial(port))
+    assert poll.read(INPUT, 28) == [0x0142]
+    assert poll.read(HOLDING, 0, 7) == METER
+    poll.write(HOLDING, 0, 30)
+    poll.write(HOLDING, 3, 0, 7, 12, 24)
+    assert poll.read(HOLDING, 0, 7) == [30, 0, 0, 0, 7, 12, 24]
+    with pytest.raises(mbpoll.Failed, match="Illegal data value"):
+        poll.write(HOLDING, 0, 61)
+    with pytest.raises(mbpoll.Failed, match="Illegal data address"):
+        poll.read(INPUT, 5000)
+    # Nobody else is on the line.
+    with pytest.raises(mbpoll.Failed, match="timed out"):
+        mbpoll.Master(serial(port), unit=9).read(HOLDING, 0)
 
 
 def reads_every_table(poll: mbpoll.Master) -> None:
@@ -79,22 +89,23 @@ def reads_what_it_wrote(poll: mbpoll.Master) -> None:
 
 
 def test_pymodbus_by_rtu_over_tcp(run: Run) -> None:
-    simulator = run("simulate", "--modbus", "127.0.0.1:0", "--modbus-rtu-tcp", "127.0.0.1:0")
+    simulator = run("simulate", "--modbus-rtu-tcp", "127.0.0.1:0")
     port = int(address(simulator, RTU_TCP).rsplit(":", 1)[1])
     with ModbusTcpClient("127.0.0.1", port=port, framer=FramerType.RTU) as client:
-        assert client.read_holding_registers(10, count=2).registers == [650, 80]
-        client.write_registers(10, [700, 60])
-        assert client.read_holding_registers(10, count=2).registers == [700, 60]
+        assert client.read_holding_registers(0, count=7).registers == METER
+        client.write_registers(3, [0, 7, 12, 24])
+        assert client.read_holding_registers(3, count=4).registers == [0, 7, 12, 24]
 
 
-async def test_the_bridge_on_a_line(tmp_path: Path, save: Save, line: Line) -> None:
-    site = Site().connect("plc", serial(str(line.near))).device("boiler", [], profile="demo/boiler")
+async def test_the_bridge_on_a_line(tmp_path: Path, save: Save, port: str) -> None:
+    tags = [tag("firmware", "input", 28, "uint16"), writable("interval", "holding", 0, "uint16")]
+    site = Site().connect("plc", serial(port)).device("meter", tags)
     async with connect(tmp_path, save(site), WAYS[0]) as bridge:
         await bridge.all_good("*")
-        assert (await bridge.write("boiler/setpoint", "72.5"))["outcome"] == "confirmed"
-    # A line has one master at a time.
-    until("the bridge let go of the port", lambda: not line.held)
-    assert mbpoll.Master(serial(str(line.near))).read(HOLDING, 10) == [725]
+        assert (await bridge.write("meter/interval", "30"))["outcome"] == "confirmed"
+        assert (await bridge.write("meter/interval", "61"))["outcome"] == "refused"
+    # A line has one master at a time: the bridge has let go of the port.
+    assert mbpoll.Master(serial(port)).read(HOLDING, 0) == [30]
 
 
 async def test_mbpoll_and_the_bridge_agree(tmp_path: Path, save: Save, place: dict[str, Any]) -> None:

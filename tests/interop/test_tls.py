@@ -50,7 +50,7 @@ WRONG: dict[str, tuple[Change, str]] = {
     "authority": (lambda keys, other: {**keys, "ca": other.keys["ca"]}, "certificate"),
     "name": (lambda keys, _: {**keys, "server_name": "plc.test"}, "certificate"),
     "no-certificate": (_without, "certificate"),
-    "certificate-of-a-stranger": (_stranger, "alert"),
+    "certificate-of-a-stranger": (_stranger, "certificate"),
 }
 """What may be wrong with the `tls` table, and a word of what is told of it."""
 

@@ -39,7 +39,8 @@ def site(device: Device) -> Site:
         tag("discretes", "discrete", COILS, "bool", count=len(BITS[0])),
         writable("word", "holding", WORD, "bool"),
     ]
-    return Site().connect("plc", device.place).device("values", tags)
+    # A line takes longer than a scan for so many registers.
+    return Site().connect("plc", device.place).device("values", tags, stale_after_ms=10_000)
 
 
 def _keys(case: Case) -> dict[str, Any]:

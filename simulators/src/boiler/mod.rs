@@ -1,4 +1,4 @@
-//! The demo's boiler house, served as unit 1 over Modbus TCP.
+//! The demo's boiler house, as unit 1 of a PLC.
 //!
 //! Owns the order of start and stop and the beat of the physics.
 
@@ -6,14 +6,14 @@ mod physics;
 mod registers;
 
 pub use physics::{AMBIENT, Boiler, Controls, HIGHEST, Readings};
-pub use registers::{UNIT, tables, tick};
+pub use registers::{UNIT, running, tables, tick};
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::time::Duration;
 
 use tokio::{task::JoinHandle, time::MissedTickBehavior};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::modbus::{Handle, Server, Unit};
+use crate::modbus::{Handle, Unit};
 
 /// The physics advance by so much at every beat.
 const BEAT: Duration = Duration::from_millis(100);
@@ -23,40 +23,38 @@ const SEED: u64 = 1;
 /// A running boiler house. Dropping it stops it as well, only without waiting.
 #[derive(Debug)]
 pub struct House {
-    server: Server,
+    handle: Handle,
     stop: DropGuard,
     physics: JoinHandle<()>,
 }
 
 impl House {
-    /// Starts at the steady state of 65.0 °C; port 0 takes a free port. To be called within a tokio runtime.
-    pub fn start(addr: SocketAddr) -> io::Result<Self> {
-        let server = Server::start(addr, [(UNIT, tables())])?;
-        let unit = server.handle().unit(UNIT).ok_or(io::ErrorKind::NotFound)?;
-        let stop = CancellationToken::new();
-        let physics = tokio::spawn(live(unit, stop.clone()));
-        Ok(Self { server, stop: stop.drop_guard(), physics })
-    }
-
-    /// The address that it listens on.
+    /// Starts at the steady state of 65.0 °C; nothing serves it yet. To be called within a tokio runtime.
     #[must_use]
-    pub fn local_addr(&self) -> SocketAddr {
-        self.server.local_addr()
+    pub fn start() -> Self {
+        let handle = Handle::new([(UNIT, tables())]);
+        let stop = CancellationToken::new();
+        let (unit, stopped) = (handle.unit(UNIT), stop.clone());
+        let physics = tokio::spawn(async move {
+            if let Some(unit) = unit {
+                live(unit, stopped).await;
+            }
+        });
+        Self { handle, stop: stop.drop_guard(), physics }
     }
 
-    /// The units, the counts and the log of the server.
+    /// Its registers, for a server to serve.
     #[must_use]
     pub fn handle(&self) -> &Handle {
-        self.server.handle()
+        &self.handle
     }
 
-    /// Stops the physics and the server; see [`Server::stop`].
+    /// Stops the physics. Who serves the registers is to be stopped as well.
     pub async fn stop(self) {
         drop(self.stop);
         if let Err(error) = self.physics.await {
             tracing::warn!(%error, "boiler physics failed");
         }
-        self.server.stop().await;
     }
 }
 

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use crate::dice::Dice;
+
 /// Temperature of the surroundings, °C: the outlet is never colder.
 pub const AMBIENT: f64 = 20.0;
 /// The safety limiter holds the outlet below, °C.
@@ -68,7 +70,7 @@ pub struct Boiler {
     energy: f64,
     power: f64,
     fault: bool,
-    noise: Noise,
+    noise: Dice,
     /// Of outlet, pressure and flow, drawn at every step.
     errors: [f64; 3],
 }
@@ -79,7 +81,7 @@ impl Boiler {
     pub fn new(seed: u64) -> Self {
         let flow = FULL_FLOW * 0.8;
         let power = losses(flow) * (65.0 - AMBIENT);
-        let noise = Noise(seed);
+        let noise = Dice::new(seed);
         Self { temperature: 65.0, flow, energy: 0.0, power, fault: false, noise, errors: [0.0; 3] }
     }
 
@@ -91,7 +93,7 @@ impl Boiler {
             self.advance(slice.as_secs_f64(), controls);
             left -= slice;
         }
-        self.errors = [0.05, 0.004, 0.02].map(|size| size * self.noise.draw());
+        self.errors = [0.05, 0.004, 0.02].map(|size| size * self.noise.normal());
     }
 
     /// What the instruments show now.
@@ -133,27 +135,6 @@ impl Boiler {
 /// What leaves the water at this flow, kW/K.
 fn losses(flow: f64) -> f64 {
     JACKET + LOAD * flow / FULL_FLOW
-}
-
-/// `SplitMix64`: the same numbers on every platform and with every version of every library.
-#[derive(Debug, Clone)]
-struct Noise(u64);
-
-impl Noise {
-    /// Near to a normal distribution of mean 0 and deviation 1, never beyond ±3.5.
-    fn draw(&mut self) -> f64 {
-        (0..4).map(|_| self.uniform()).sum::<f64>() * 3.0_f64.sqrt()
-    }
-
-    /// From -0.5 to 0.5.
-    fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut bits = self.0;
-        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        let [a, b, c, d, ..] = (bits ^ (bits >> 31)).to_be_bytes();
-        f64::from(u32::from_be_bytes([a, b, c, d])) / f64::from(u32::MAX) - 0.5
-    }
 }
 
 #[cfg(test)]

@@ -55,6 +55,15 @@ pub fn tick(boiler: &mut Boiler, tables: &mut Tables, dt: Duration) {
     write(tables, &boiler.readings());
 }
 
+/// Speed of the pump from 0 to 1, and whether the burner burns: what a meter sees of it.
+#[must_use]
+pub fn running(tables: &Tables) -> (f64, bool) {
+    let speed = tables.holding(PUMP_SPEED).unwrap_or_default().min(100);
+    let pump = tables.coil(PUMP).unwrap_or_default();
+    let speed = if pump { f64::from(speed) / 100.0 } else { 0.0 };
+    (speed, tables.discrete(FLAME).unwrap_or_default())
+}
+
 fn write(tables: &mut Tables, readings: &Readings) {
     tables.set_inputs(OUTLET, &[word(readings.outlet * 10.0)]);
     tables.set_inputs(PRESSURE, &[word(readings.pressure * 100.0)]);

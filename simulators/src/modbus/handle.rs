@@ -3,7 +3,9 @@
 //! Nothing here blocks on the network; all but the waiting can be called from code that is not async.
 
 use std::{
+    ops::RangeInclusive,
     sync::{Arc, Mutex},
+    thread,
     time::Duration,
 };
 
@@ -11,9 +13,19 @@ use tokio::sync::watch;
 use tokio_modbus::{ExceptionCode, Request};
 
 use super::{
-    state::{Answer, Refusal, State, UnitState, Write, lock},
+    execute::Limit,
+    identity::Identity,
+    pdu,
+    state::{Medium, Refusal, State, UnitState, Write, lock},
     tables::Tables,
 };
+
+/// The PDU of an answer, if there is one, and how long to hold it back.
+#[derive(Debug)]
+pub(super) struct Reaction {
+    pub(super) delay: Duration,
+    pub(super) pdu: Option<Vec<u8>>,
+}
 
 /// All units behind a server, with its counts and its log of writes. Cheap to clone, outlives the server.
 #[derive(Debug, Clone)]
@@ -100,12 +112,42 @@ impl Handle {
         }
     }
 
-    pub(super) fn answer(&self, unit: u8, request: &Request<'_>) -> Answer {
-        self.change(|state| state.answer(unit, request))
+    /// Sends every answer over a network so long after its request arrived, as a long way would. Unlike a unit's
+    /// delay it holds nothing up: requests that arrive together are answered together. Lines have their pace instead.
+    pub fn latency(&self, latency: Duration) {
+        self.change(|state| state.latency = latency);
     }
 
-    pub(super) fn reject(&self, unit: u8, function: u8, code: ExceptionCode) -> Option<ExceptionCode> {
-        self.change(|state| state.reject(unit, function, code))
+    /// Whether unit 0 is all units at once over TCP and TLS too, answered by none; over RTU it always is.
+    pub fn broadcasts(&self, broadcasts: bool) {
+        self.change(|state| state.broadcasts = broadcasts);
+    }
+
+    /// Takes the PDU of a request, and lets the unit do what it asks.
+    pub(super) fn serve(&self, medium: Medium, unit: u8, request: &[u8]) -> Reaction {
+        let silence = Reaction { delay: Duration::ZERO, pdu: None };
+        let Some((&function, body)) = request.split_first() else { return silence };
+        let checked = pdu::check(function, body).and_then(|()| {
+            let request = Request::try_from(bytes::Bytes::copy_from_slice(request));
+            request.or(Err(ExceptionCode::IllegalDataValue))
+        });
+        let request = match checked {
+            Ok(request) => request,
+            Err(code) => {
+                let code = self.change(|state| state.reject(medium, unit, function, code));
+                return Reaction { pdu: code.map(|code| pdu::encode(function, &Err(code))), ..silence };
+            }
+        };
+        let answer = self.change(|state| state.answer(medium, unit, &request));
+        if let (Some(after), Some(unit)) = (answer.later, self.unit(unit)) {
+            unit.carry_out(request, after);
+        }
+        let pdu = answer.result.transpose().map(|result| pdu::encode(function, &result));
+        Reaction { delay: answer.delay, pdu }
+    }
+
+    pub(super) fn network_latency(&self) -> Duration {
+        lock(&self.state).latency
     }
 
     pub(super) fn connected(&self) {
@@ -211,6 +253,36 @@ impl Unit {
         self.change(|state| state.refusals.clear());
     }
 
+    /// The unit does not have this function: it answers 0x01 to it.
+    pub fn without(&self, function: u8) {
+        self.without_as(function, ExceptionCode::IllegalFunction);
+    }
+
+    /// The unit does not have this function, and says so by another exception, as some devices do by 0x02.
+    pub fn without_as(&self, function: u8, code: ExceptionCode) {
+        self.change(|state| state.without.insert(function, code));
+    }
+
+    /// The holding registers of these addresses take these values only; exception 0x03 answers others.
+    pub fn limit(&self, addresses: RangeInclusive<u16>, values: RangeInclusive<u16>) {
+        self.change(|state| state.limits.push(Limit { addresses, values }));
+    }
+
+    /// Answers 0x06 (busy) to the next `requests`, which are not carried out.
+    pub fn busy(&self, requests: u64) {
+        self.change(|state| state.busy = requests);
+    }
+
+    /// Answers 0x05 (acknowledge) to the next `writes`, each of which is carried out `after` that.
+    pub fn acknowledge(&self, writes: u64, after: Duration) {
+        self.change(|state| state.acknowledge = (writes, after));
+    }
+
+    /// What the unit says of itself (function 43); without it the function does not exist.
+    pub fn identify(&self, identity: Option<Identity>) {
+        self.change(|state| state.identity = identity);
+    }
+
     /// Requests for this unit with this function code, answered or not.
     #[must_use]
     pub fn count(&self, function: u8) -> u64 {
@@ -230,6 +302,19 @@ impl Unit {
     /// Waits until `ready` holds; see [`Handle::wait_for`].
     pub async fn wait_for(&self, mut ready: impl FnMut(&Self) -> bool) {
         self.handle.wait_for(|_| ready(self)).await;
+    }
+
+    /// By a thread, since a line's requests come from outside of every runtime.
+    fn carry_out(self, request: Request<'static>, after: Duration) {
+        let task = move || {
+            thread::sleep(after);
+            if let Err(code) = self.change(|state| state.execute(&request)) {
+                tracing::debug!(unit = self.id, %code, "an acknowledged write could not be carried out");
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("acknowledged".to_owned()).spawn(task) {
+            tracing::warn!(%error, "an acknowledged write is not carried out");
+        }
     }
 
     fn change<R>(&self, change: impl FnOnce(&mut UnitState) -> R) -> R {

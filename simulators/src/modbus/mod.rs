@@ -1,6 +1,7 @@
-//! A Modbus TCP server with any number of simulated units, and handles that look into it and disturb it.
+//! Modbus servers with any number of simulated units, and handles that look into them and disturb them.
 //!
-//! Owns the tables, the counts and the log of writes. Knows no physics and nothing of the bridge under test.
+//! The same units can be served over TCP, TLS, RTU over TCP and a serial line, at once. Owns the tables, the counts
+//! and the log of writes. Knows no physics and nothing of the bridge under test.
 //!
 //! ```
 //! # async fn example() -> std::io::Result<()> {
@@ -16,14 +17,29 @@
 //! # }
 //! ```
 
+mod connection;
+mod execute;
+mod fault;
+mod framing;
 mod handle;
+mod identity;
+#[cfg(unix)]
+mod line;
 mod pdu;
-mod screen;
+mod proxy;
+mod rtu;
 mod server;
 mod state;
 mod tables;
+pub mod tls;
 
+pub use fault::{FAULTS, Fault, FaultError, Faults};
+pub use framing::Framing;
 pub use handle::{Handle, Unit};
+pub use identity::Identity;
+#[cfg(unix)]
+pub use line::{Line, Pace, Traffic};
+pub use proxy::Proxy;
 pub use server::Server;
 pub use state::{Refusal, Reply, Values, Write};
 pub use tables::{Table, Tables};

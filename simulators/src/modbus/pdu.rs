@@ -1,12 +1,12 @@
-//! Whether a request PDU has the shape that the specification asks for.
+//! Whether a request PDU has the shape that the specification asks for, and the bytes of an answer's PDU.
 //!
 //! The library's decoder panics on FC 15 with a wrong byte count and on FC 16 with a quantity of 32768 or more (debug
-//! builds), and drops the connection for most other errors, where a device answers an exception. So requests are
-//! looked at before it sees them. Knows no unit and no table.
+//! builds), where a device answers an exception. So requests are looked at before it sees them. Its encoder of answers
+//! is not public. Knows no unit and no table.
 
 use std::ops::RangeInclusive;
 
-use tokio_modbus::ExceptionCode;
+use tokio_modbus::{ExceptionCode, Response};
 
 /// Quantities of bits in a read: application protocol V1.1b3, sections 6.1 and 6.2.
 const READ_BITS: RangeInclusive<u16> = 1..=2000;
@@ -16,6 +16,10 @@ const READ_WORDS: RangeInclusive<u16> = 1..=125;
 const WRITE_BITS: RangeInclusive<u16> = 1..=0x07B0;
 /// Quantities of registers in a write: section 6.12.
 const WRITE_WORDS: RangeInclusive<u16> = 1..=0x007B;
+/// Quantities of registers that are written in one request with a read: section 6.17.
+const EXCHANGE_WORDS: RangeInclusive<u16> = 1..=0x0079;
+/// MEI type of Read Device Identification: section 6.21.
+const DEVICE_IDENTIFICATION: u8 = 0x0E;
 
 /// The exception that a device answers before it looks at any address: 0x01 for a function that no unit here has,
 /// 0x03 for a wrong length, quantity, byte count or coil value.
@@ -37,10 +41,59 @@ pub(super) fn check(function: u8, body: &[u8]) -> Result<(), ExceptionCode> {
                 && u16::from(count) == quantity * 2
                 && data.len() == usize::from(count)
         }
-        (1..=6 | 15 | 16 | 22, _) => false,
+        (23, &[_, _, r1, r2, _, _, w1, w2, count, ref data @ ..]) => {
+            let quantity = u16::from_be_bytes([w1, w2]);
+            READ_WORDS.contains(&u16::from_be_bytes([r1, r2]))
+                && EXCHANGE_WORDS.contains(&quantity)
+                && u16::from(count) == quantity * 2
+                && data.len() == usize::from(count)
+        }
+        (43, &[DEVICE_IDENTIFICATION, code, _]) => (1..=4).contains(&code),
+        (43, &[DEVICE_IDENTIFICATION, ..]) | (1..=6 | 15 | 16 | 22 | 23, _) => false,
         _ => return Err(ExceptionCode::IllegalFunction),
     };
     if ok { Ok(()) } else { Err(ExceptionCode::IllegalDataValue) }
+}
+
+/// The PDU of an answer to a request with this function code.
+pub(super) fn encode(function: u8, answer: &Result<Response, ExceptionCode>) -> Vec<u8> {
+    let two = |a: u16, b: u16| {
+        let ([a1, a2], [b1, b2]) = (a.to_be_bytes(), b.to_be_bytes());
+        vec![a1, a2, b1, b2]
+    };
+    let body = match answer {
+        Err(code) => return vec![function | 0x80, u8::from(*code)],
+        Ok(Response::ReadCoils(bits) | Response::ReadDiscreteInputs(bits)) => counted(packed(bits)),
+        Ok(
+            Response::ReadInputRegisters(words)
+            | Response::ReadHoldingRegisters(words)
+            | Response::ReadWriteMultipleRegisters(words),
+        ) => counted(words.iter().flat_map(|word| word.to_be_bytes()).collect()),
+        Ok(Response::WriteSingleCoil(address, on)) => two(*address, if *on { 0xFF00 } else { 0 }),
+        Ok(
+            Response::WriteSingleRegister(address, value)
+            | Response::WriteMultipleCoils(address, value)
+            | Response::WriteMultipleRegisters(address, value),
+        ) => two(*address, *value),
+        Ok(Response::MaskWriteRegister(address, and, or)) => {
+            [two(*address, *and), or.to_be_bytes().to_vec()].concat()
+        }
+        Ok(Response::Custom(_, body)) => body.to_vec(),
+        // Nothing here makes any other.
+        Ok(_) => return vec![function | 0x80, u8::from(ExceptionCode::ServerDeviceFailure)],
+    };
+    [vec![function], body].concat()
+}
+
+/// With the byte count in front.
+fn counted(bytes: Vec<u8>) -> Vec<u8> {
+    let count = u8::try_from(bytes.len()).unwrap_or(u8::MAX);
+    [vec![count], bytes].concat()
+}
+
+/// The first bit is the lowest of the first byte; what is left of the last byte is 0.
+fn packed(bits: &[bool]) -> Vec<u8> {
+    bits.chunks(8).map(|bits| bits.iter().rev().fold(0, |byte, bit| byte << 1 | u8::from(*bit))).collect()
 }
 
 #[cfg(test)]
@@ -61,6 +114,8 @@ mod tests {
             (15, &[0x00, 0x13, 0x00, 0x0A, 0x02, 0xCD, 0x01]),
             (16, &[0x00, 0x01, 0x00, 0x02, 0x04, 0x00, 0x0A, 0x01, 0x02]),
             (22, &[0x00, 0x04, 0x00, 0xF2, 0x00, 0x25]),
+            (23, &[0, 3, 0, 6, 0, 0x0E, 0, 3, 6, 0, 0xFF, 0, 0xFF, 0, 0xFF]),
+            (43, &[0x0E, 0x01, 0x00]),
         ] {
             assert_eq!(check(function, body), Ok(()), "function {function}");
         }
@@ -104,7 +159,9 @@ mod tests {
         assert_eq!(check(6, &[0, 0, 0]), VALUE);
         assert_eq!(check(5, &[0, 0, 0xFF, 0x01]), VALUE);
         assert_eq!(check(16, &[0, 0, 0, 1, 2, 0]), VALUE);
-        for function in [0, 7, 8, 17, 23, 43, 0x83] {
+        assert_eq!(check(23, &[0, 0, 0, 1]), VALUE);
+        assert_eq!(check(43, &[0x0E, 5, 0]), VALUE);
+        for function in [0, 7, 8, 17, 24, 43, 0x83] {
             assert_eq!(
                 check(function, &[0, 0, 0, 1]),
                 Err(ExceptionCode::IllegalFunction),

@@ -11,7 +11,11 @@ use std::{
 
 use tokio_modbus::{ExceptionCode, Request, Response};
 
-use super::tables::Tables;
+use super::{
+    execute::{Limit, execute, span, written},
+    identity::Identity,
+    tables::Tables,
+};
 
 /// So many writes are kept; a demo that runs for weeks forgets the oldest.
 const LOG_LENGTH: usize = 100_000;
@@ -21,7 +25,7 @@ const LOG_LENGTH: usize = 100_000;
 pub struct Write {
     /// The unit identifier that the request named, whether such a unit exists or not.
     pub unit: u8,
-    /// Function code: 5, 6, 15, 16 or 22.
+    /// Function code: 5, 6, 15, 16, 22 or 23.
     pub function: u8,
     /// First address, zero-based.
     pub address: u16,
@@ -43,9 +47,11 @@ pub enum Values {
 pub enum Reply {
     /// Carried out.
     Done,
+    /// A broadcast: carried out by every unit that can and is not silent, answered by none.
+    Broadcast,
     /// Not carried out, and an exception answered.
     Exception(ExceptionCode),
-    /// Not carried out and not answered: the unit is silent.
+    /// Not carried out and not answered: the unit is silent, or there is none on that serial line.
     Swallowed,
 }
 
@@ -92,6 +98,14 @@ pub(super) struct UnitState {
     pub(super) silent: bool,
     pub(super) delay: Duration,
     pub(super) refusals: Vec<Refusal>,
+    /// Functions that it does not have, and what it says to them.
+    pub(super) without: BTreeMap<u8, ExceptionCode>,
+    pub(super) limits: Vec<Limit>,
+    /// Requests that it is still too busy for.
+    pub(super) busy: u64,
+    /// Writes that it will only acknowledge, and how long after that it carries them out.
+    pub(super) acknowledge: (u64, Duration),
+    pub(super) identity: Option<Identity>,
 }
 
 impl UnitState {
@@ -100,8 +114,44 @@ impl UnitState {
     }
 
     fn refusal(&self, function: u8, span: Option<(u16, u16)>) -> Option<ExceptionCode> {
-        self.refusals.iter().find(|rule| rule.hits(function, span)).map(|rule| rule.code)
+        let without = self.without.get(&function).copied();
+        without.or_else(|| self.refusals.iter().find(|rule| rule.hits(function, span)).map(|rule| rule.code))
     }
+
+    /// What it does with a request, and when later it carries that out, if it does not at once.
+    fn take(&mut self, request: &Request<'_>) -> (Result<Option<Response>, ExceptionCode>, Option<Duration>) {
+        if self.silent {
+            return (Ok(None), None);
+        }
+        if let Some(code) = self.refusal(request.function_code().value(), span(request)) {
+            return (Err(code), None);
+        }
+        if self.busy > 0 {
+            self.busy -= 1;
+            return (Err(ExceptionCode::ServerDeviceBusy), None);
+        }
+        let (left, after) = &mut self.acknowledge;
+        if *left > 0 && written(request).is_some() {
+            *left -= 1;
+            return (Err(ExceptionCode::Acknowledge), Some(*after));
+        }
+        (self.execute(request).map(Some), None)
+    }
+
+    pub(super) fn execute(&mut self, request: &Request<'_>) -> Result<Response, ExceptionCode> {
+        if let Request::ReadDeviceIdentification(code, object) = request {
+            let identity = self.identity.as_ref().ok_or(ExceptionCode::IllegalFunction)?;
+            return identity.answer(*code, *object);
+        }
+        execute(&mut self.tables, &self.limits, request)
+    }
+}
+
+/// What carries the requests: a unit that does not exist is a gateway's matter, or nobody's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Medium {
+    Network,
+    Serial,
 }
 
 /// An answer and how long to hold it back; `None` is silence.
@@ -109,6 +159,8 @@ impl UnitState {
 pub(super) struct Answer {
     pub(super) delay: Duration,
     pub(super) result: Result<Option<Response>, ExceptionCode>,
+    /// The unit is to carry the request out so much later.
+    pub(super) later: Option<Duration>,
 }
 
 /// All units behind one server, and what was counted there.
@@ -121,30 +173,33 @@ pub(super) struct State {
     pub(super) writes: VecDeque<Write>,
     pub(super) open: usize,
     pub(super) accepted: u64,
+    /// Of every answer over a network.
+    pub(super) latency: Duration,
+    /// Whether unit 0 means all units over a network as well.
+    pub(super) broadcasts: bool,
 }
 
 impl State {
     /// Counts, logs and carries out a well-formed request, in this order and at once.
-    pub(super) fn answer(&mut self, unit: u8, request: &Request<'_>) -> Answer {
+    pub(super) fn answer(&mut self, medium: Medium, unit: u8, request: &Request<'_>) -> Answer {
         let function = request.function_code().value();
         self.count(unit, function);
-        let (delay, result) = match self.units.get(&unit) {
-            None => (Duration::ZERO, Err(ExceptionCode::GatewayTargetDevice)),
-            Some(state) => {
-                let mut state = lock(state);
-                let result = if state.silent {
-                    Ok(None)
-                } else if let Some(code) = state.refusal(function, span(request)) {
-                    Err(code)
-                } else {
-                    execute(&mut state.tables, request).map(Some)
-                };
-                (state.delay, result)
-            }
-        };
+        let nobody =
+            if medium == Medium::Serial { Ok(None) } else { Err(ExceptionCode::GatewayTargetDevice) };
+        let mut answer = Answer { delay: Duration::ZERO, result: nobody, later: None };
+        let broadcast = self.is_broadcast(medium, unit);
+        if broadcast {
+            answer.result = Ok(None);
+            self.broadcast(request);
+        } else if let Some(state) = self.units.get(&unit) {
+            let mut state = lock(state);
+            (answer.result, answer.later) = state.take(request);
+            answer.delay = state.delay;
+        }
         if let Some((address, values)) = written(request) {
-            let reply = match result {
+            let reply = match answer.result {
                 Ok(Some(_)) => Reply::Done,
+                Ok(None) if broadcast => Reply::Broadcast,
                 Ok(None) => Reply::Swallowed,
                 Err(code) => Reply::Exception(code),
             };
@@ -153,18 +208,41 @@ impl State {
             }
             self.writes.push_back(Write { unit, function, address, values, reply });
         }
-        Answer { delay, result }
+        answer
     }
 
     /// Counts a request that `code` speaks against, and says which exception to answer, if any.
-    pub(super) fn reject(&mut self, unit: u8, function: u8, code: ExceptionCode) -> Option<ExceptionCode> {
+    pub(super) fn reject(
+        &mut self,
+        medium: Medium,
+        unit: u8,
+        function: u8,
+        code: ExceptionCode,
+    ) -> Option<ExceptionCode> {
         self.count(unit, function);
         self.malformed += u64::from(code == ExceptionCode::IllegalDataValue);
+        if self.is_broadcast(medium, unit) {
+            return None;
+        }
         let Some(state) = self.units.get(&unit) else {
-            return Some(ExceptionCode::GatewayTargetDevice);
+            return (medium == Medium::Network).then_some(ExceptionCode::GatewayTargetDevice);
         };
         let state = lock(state);
         (!state.silent).then(|| state.refusal(function, None).unwrap_or(code))
+    }
+
+    /// Modbus over serial line V1.02, section 2.1: a write, taken by all and answered by none.
+    fn broadcast(&self, request: &Request<'_>) {
+        if written(request).is_some() {
+            for state in self.units.values() {
+                // A unit that cannot has no way to say so.
+                let _taken = lock(state).take(request);
+            }
+        }
+    }
+
+    fn is_broadcast(&self, medium: Medium, unit: u8) -> bool {
+        unit == 0 && (medium == Medium::Serial || self.broadcasts)
     }
 
     fn count(&mut self, unit: u8, function: u8) {
@@ -175,79 +253,6 @@ impl State {
 /// A panic in a test's closure poisons nothing here.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// First and last address that a request touches.
-fn span(request: &Request<'_>) -> Option<(u16, u16)> {
-    let (address, quantity) = match request {
-        Request::ReadCoils(address, quantity)
-        | Request::ReadDiscreteInputs(address, quantity)
-        | Request::ReadInputRegisters(address, quantity)
-        | Request::ReadHoldingRegisters(address, quantity) => (*address, usize::from(*quantity)),
-        Request::WriteSingleCoil(address, _)
-        | Request::WriteSingleRegister(address, _)
-        | Request::MaskWriteRegister(address, ..) => (*address, 1),
-        Request::WriteMultipleCoils(address, values) => (*address, values.len()),
-        Request::WriteMultipleRegisters(address, values) => (*address, values.len()),
-        _ => return None,
-    };
-    let more = u16::try_from(quantity.saturating_sub(1)).unwrap_or(u16::MAX);
-    Some((address, address.saturating_add(more)))
-}
-
-/// Address and values, if the request is a write.
-fn written(request: &Request<'_>) -> Option<(u16, Values)> {
-    match request {
-        Request::WriteSingleCoil(address, value) => Some((*address, Values::Bits(vec![*value]))),
-        Request::WriteSingleRegister(address, value) => Some((*address, Values::Words(vec![*value]))),
-        Request::WriteMultipleCoils(address, values) => Some((*address, Values::Bits(values.to_vec()))),
-        Request::WriteMultipleRegisters(address, values) => Some((*address, Values::Words(values.to_vec()))),
-        Request::MaskWriteRegister(address, and, or) => Some((*address, Values::Words(vec![*and, *or]))),
-        _ => None,
-    }
-}
-
-/// Reads or writes; exception 0x02 for an address that does not exist.
-fn execute(tables: &mut Tables, request: &Request<'_>) -> Result<Response, ExceptionCode> {
-    let missing = ExceptionCode::IllegalDataAddress;
-    let done = |exists: bool, response| if exists { Ok(response) } else { Err(missing) };
-    match request {
-        Request::ReadCoils(address, quantity) => {
-            tables.coils.read(*address, *quantity).map(Response::ReadCoils).ok_or(missing)
-        }
-        Request::ReadDiscreteInputs(address, quantity) => {
-            tables.discretes.read(*address, *quantity).map(Response::ReadDiscreteInputs).ok_or(missing)
-        }
-        Request::ReadInputRegisters(address, quantity) => {
-            tables.inputs.read(*address, *quantity).map(Response::ReadInputRegisters).ok_or(missing)
-        }
-        Request::ReadHoldingRegisters(address, quantity) => {
-            tables.holdings.read(*address, *quantity).map(Response::ReadHoldingRegisters).ok_or(missing)
-        }
-        Request::WriteSingleCoil(address, value) => {
-            done(tables.coils.write(*address, &[*value]), Response::WriteSingleCoil(*address, *value))
-        }
-        Request::WriteSingleRegister(address, value) => {
-            done(tables.holdings.write(*address, &[*value]), Response::WriteSingleRegister(*address, *value))
-        }
-        Request::WriteMultipleCoils(address, values) => {
-            let quantity = u16::try_from(values.len()).or(Err(ExceptionCode::IllegalDataValue))?;
-            done(tables.coils.write(*address, values), Response::WriteMultipleCoils(*address, quantity))
-        }
-        Request::WriteMultipleRegisters(address, values) => {
-            let quantity = u16::try_from(values.len()).or(Err(ExceptionCode::IllegalDataValue))?;
-            done(
-                tables.holdings.write(*address, values),
-                Response::WriteMultipleRegisters(*address, quantity),
-            )
-        }
-        Request::MaskWriteRegister(address, and, or) => {
-            // Application protocol V1.1b3, section 6.16.
-            let value = tables.holdings.get(*address).ok_or(missing)? & and | or & !and;
-            done(tables.holdings.write(*address, &[value]), Response::MaskWriteRegister(*address, *and, *or))
-        }
-        _ => Err(ExceptionCode::IllegalFunction),
-    }
 }
 
 #[cfg(test)]

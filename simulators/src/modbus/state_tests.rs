@@ -14,7 +14,7 @@ fn disturb(state: &State, change: impl FnOnce(&mut UnitState)) {
 }
 
 fn result(state: &mut State, request: &Request<'_>) -> Result<Option<Response>, ExceptionCode> {
-    state.answer(1, request).result
+    state.answer(Medium::Network, 1, request).result
 }
 
 #[test]
@@ -31,12 +31,12 @@ fn masks_as_the_example_of_the_specification() {
 #[test]
 fn logs_writes_in_order_whatever_came_of_them() {
     let mut state = state();
-    state.answer(1, &Request::WriteMultipleCoils(0, vec![false, true].into()));
-    state.answer(1, &Request::ReadCoils(0, 2));
-    state.answer(1, &Request::WriteSingleRegister(9, 5));
-    state.answer(7, &Request::WriteSingleCoil(0, true));
+    state.answer(Medium::Network, 1, &Request::WriteMultipleCoils(0, vec![false, true].into()));
+    state.answer(Medium::Network, 1, &Request::ReadCoils(0, 2));
+    state.answer(Medium::Network, 1, &Request::WriteSingleRegister(9, 5));
+    state.answer(Medium::Network, 7, &Request::WriteSingleCoil(0, true));
     disturb(&state, |unit| unit.silent = true);
-    state.answer(1, &Request::WriteMultipleRegisters(4, vec![8, 9].into()));
+    state.answer(Medium::Network, 1, &Request::WriteMultipleRegisters(4, vec![8, 9].into()));
 
     let write = |unit, function, address, values, reply| Write { unit, function, address, values, reply };
     let expected = [
@@ -71,9 +71,9 @@ fn refuses_by_function_and_by_address() {
 fn forgets_the_oldest_writes_only() {
     let mut state = state();
     for _ in 0..LOG_LENGTH {
-        state.answer(1, &Request::WriteSingleRegister(4, 1));
+        state.answer(Medium::Network, 1, &Request::WriteSingleRegister(4, 1));
     }
-    state.answer(1, &Request::WriteSingleRegister(4, 2));
+    state.answer(Medium::Network, 1, &Request::WriteSingleRegister(4, 2));
     assert_eq!(state.writes.len(), LOG_LENGTH);
     assert_eq!(state.writes.back().map(|write| &write.values), Some(&Values::Words(vec![2])));
 }
@@ -82,13 +82,13 @@ fn forgets_the_oldest_writes_only() {
 fn rejects_what_is_malformed_with_the_word_of_the_unit() {
     let mut state = state();
     let value = ExceptionCode::IllegalDataValue;
-    assert_eq!(state.reject(1, 16, value), Some(value));
-    assert_eq!(state.reject(9, 16, value), Some(ExceptionCode::GatewayTargetDevice));
+    assert_eq!(state.reject(Medium::Network, 1, 16, value), Some(value));
+    assert_eq!(state.reject(Medium::Network, 9, 16, value), Some(ExceptionCode::GatewayTargetDevice));
     disturb(&state, |unit| unit.refusals.push(Refusal::all(ExceptionCode::ServerDeviceBusy)));
-    assert_eq!(state.reject(1, 16, value), Some(ExceptionCode::ServerDeviceBusy));
+    assert_eq!(state.reject(Medium::Network, 1, 16, value), Some(ExceptionCode::ServerDeviceBusy));
     disturb(&state, |unit| unit.silent = true);
-    assert_eq!(state.reject(1, 16, value), None);
-    assert_eq!(state.reject(1, 99, ExceptionCode::IllegalFunction), None);
+    assert_eq!(state.reject(Medium::Network, 1, 16, value), None);
+    assert_eq!(state.reject(Medium::Network, 1, 99, ExceptionCode::IllegalFunction), None);
     assert_eq!(state.malformed, 4);
     assert_eq!(state.requests.get(&(1, 16)), Some(&3));
 }

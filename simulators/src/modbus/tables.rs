@@ -103,7 +103,9 @@ impl<T: Copy> Cells<T> {
 
     /// `quantity` values from `address` on; none if one of them does not exist.
     pub(super) fn read(&self, address: u16, quantity: u16) -> Option<Vec<T>> {
-        (0..quantity).map(|offset| self.get(address.checked_add(offset)?)).collect()
+        let last = address.checked_add(quantity.checked_sub(1)?)?;
+        let values: Vec<T> = self.0.range(address..=last).map(|(_, value)| *value).collect();
+        (values.len() == usize::from(quantity)).then_some(values)
     }
 
     /// Writes all of `values` and says true, or none if one of the addresses does not exist.

@@ -2,14 +2,18 @@
 
 use std::time::Duration;
 
-use simulators::boiler::{Boiler, House, tables, tick};
+use simulators::{
+    boiler::{Boiler, House, tables, tick},
+    modbus::Server,
+};
 
 use crate::raw::{ANY, Client, soon};
 
 #[tokio::test]
 async fn serves_its_layout_and_its_steady_state() {
-    let house = House::start(ANY.into()).unwrap();
-    let mut client = Client::connect(house.local_addr()).await;
+    let house = House::start();
+    let server = Server::serve(ANY.into(), house.handle()).unwrap();
+    let mut client = Client::connect(server.local_addr()).await;
     assert_eq!(client.ask(1, &[3, 0, 10, 0, 2]).await, [3, 4, 0x02, 0x8A, 0, 80]);
     assert_eq!(client.ask(1, &[1, 0, 0, 0, 2]).await, [1, 1, 0b11]);
     assert_eq!(client.ask(1, &[2, 0, 0, 0, 2]).await, [2, 1, 0b01]);
@@ -22,15 +26,17 @@ async fn serves_its_layout_and_its_steady_state() {
         assert_eq!(client.ask(1, &beyond).await, [0x80 | beyond[0], 2]);
     }
     soon(house.stop()).await;
+    soon(server.stop()).await;
     client.closed().await;
 }
 
 #[tokio::test]
 async fn physics_run_while_it_is_served() {
-    let house = House::start(ANY.into()).unwrap();
+    let house = House::start();
+    let server = Server::serve(ANY.into(), house.handle()).unwrap();
     let unit = house.handle().unit(1).unwrap();
     soon(unit.wait_for(|unit| unit.input(5) > Some(0))).await;
-    let mut client = Client::connect(house.local_addr()).await;
+    let mut client = Client::connect(server.local_addr()).await;
     client.ask(1, &[5, 0, 1, 0, 0]).await;
     soon(unit.wait_for(|unit| unit.discrete(0) == Some(false))).await;
     soon(house.stop()).await;

@@ -37,6 +37,13 @@ impl Client {
         frame
     }
 
+    /// The next `count` bytes, whatever they mean.
+    pub(crate) async fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        soon(self.0.read_exact(&mut bytes)).await.unwrap();
+        bytes
+    }
+
     /// Sends a PDU to a unit and returns the PDU of the answer, which must bear the same transaction and unit.
     pub(crate) async fn ask(&mut self, unit: u8, pdu: &[u8]) -> Vec<u8> {
         self.send(&adu(0x1501, unit, pdu)).await;
@@ -61,6 +68,21 @@ pub(crate) fn adu(transaction: u16, unit: u8, pdu: &[u8]) -> Vec<u8> {
     bytes.extend(u16::try_from(pdu.len() + 1).unwrap().to_be_bytes());
     bytes.push(unit);
     bytes.extend(pdu);
+    bytes
+}
+
+/// Unit, PDU and check sum (Modbus over serial line V1.02, section 6.2.2).
+pub(crate) fn rtu(unit: u8, pdu: &[u8]) -> Vec<u8> {
+    let mut bytes = vec![unit];
+    bytes.extend(pdu);
+    let mut crc = 0xFFFF_u16;
+    for byte in &bytes {
+        crc ^= u16::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xA001 } else { crc >> 1 };
+        }
+    }
+    bytes.extend(crc.to_le_bytes());
     bytes
 }
 

@@ -1,37 +1,86 @@
 //! Registers → value.
 
-use super::{Codec, Fault, number::Number, number::plain};
+use std::sync::Arc;
+
+use half::f16;
+
+use super::{Codec, Fault, is_byte, number::Number, number::plain, order::low_word};
 use crate::model::{Kind, Value};
 
 impl Codec {
     /// Reads the value that `registers` hold, first register first.
     ///
-    /// Unscaled numbers come as they are; scaled ones as the double nearest to the exact decimal, and scaled 64-bit
-    /// integers as that decimal's text.
+    /// Unscaled numbers come as they are; scaled ones as the double nearest to the exact value, and scaled 64-bit
+    /// integers as their decimal's text. An array with one bad element is no value at all.
     pub fn decode(&self, registers: &[u16]) -> Result<Value, Fault> {
+        match self.count {
+            None => self.single(registers),
+            Some(count) if registers.len() == usize::from(self.registers()) => self.array(count, registers),
+            Some(_) => Err(self.length(registers)),
+        }
+    }
+
+    /// Reads the value that cells of a table of bits hold.
+    pub fn decode_bits(&self, bits: &[bool]) -> Result<Value, Fault> {
+        match (self.count, bits) {
+            (None, [bit]) => Ok(Value::Bool(*bit)),
+            (Some(count), bits) if bits.len() == usize::from(count) => {
+                Ok(Value::Array(bits.iter().copied().map(Value::Bool).collect()))
+            }
+            _ => Err(Fault::Length { expected: self.bits(), got: bits.len() }),
+        }
+    }
+
+    fn single(&self, registers: &[u16]) -> Result<Value, Fault> {
+        if self.kind == Kind::Text {
+            return self.text.decode(self.layout.order, registers).map(Value::Text);
+        }
+        match self.layout.gather(registers) {
+            Some(bits) => self.value(bits),
+            None => Err(self.length(registers)),
+        }
+    }
+
+    fn array(&self, count: u16, registers: &[u16]) -> Result<Value, Fault> {
+        let index = |index: usize, value: Result<Value, Fault>| {
+            let index = u16::try_from(index).unwrap_or(u16::MAX);
+            value.map_err(|fault| Fault::Element { index, fault: Box::new(fault) })
+        };
+        let values: Result<Arc<[Value]>, Fault> = if is_byte(self.kind) {
+            let order = self.layout.order;
+            let bytes = registers.iter().flat_map(|word| order.word(*word).to_be_bytes());
+            let bytes = bytes.take(count.into()).enumerate();
+            bytes.map(|(at, byte)| index(at, self.value(byte.into()))).collect()
+        } else {
+            let size = usize::from((self.registers() / count.max(1)).max(1));
+            let elements = registers.chunks_exact(size).enumerate();
+            elements.map(|(at, words)| index(at, self.single(words))).collect()
+        };
+        values.map(Value::Array)
+    }
+
+    /// The value that the bits of one element stand for.
+    pub(super) fn value(&self, bits: u64) -> Result<Value, Fault> {
+        if self.sentinels.contains(&bits) {
+            return Err(Fault::NotAvailable);
+        }
         match self.kind {
-            Kind::Bool => match self.word(registers)? {
+            Kind::Bool => match bits {
                 0 => Ok(Value::Bool(false)),
                 1 => Ok(Value::Bool(true)),
-                other => Err(Fault::NotBool(other)),
+                other => Err(Fault::NotBool(low_word(other))),
             },
-            Kind::Int16 => self.signed(self.word(registers)?.cast_signed().into()),
-            Kind::Uint16 => self.unsigned(self.word(registers)?.into()),
-            Kind::Int32 => self.signed(self.double(registers)?.cast_signed().into()),
-            Kind::Uint32 => self.unsigned(self.double(registers)?.into()),
-            Kind::Int64 => self.signed(self.quad(registers)?.cast_signed()),
-            Kind::Uint64 => self.unsigned(self.quad(registers)?),
-            Kind::Float32 => {
-                let value = f32::from_bits(self.double(registers)?);
-                finite(value.into())?;
-                if self.is_scaled() {
-                    self.float(value.into(), || format!("{value:e}"))
-                } else {
-                    Ok(Value::F32(value))
-                }
-            }
+            Kind::Int8 => self.signed(extend(bits, 8)),
+            Kind::Int16 => self.signed(extend(bits, 16)),
+            Kind::Int32 => self.signed(extend(bits, 32)),
+            Kind::Int48 => self.signed(extend(bits, 48)),
+            Kind::Int64 => self.signed(bits.cast_signed()),
+            Kind::Uint8 | Kind::Uint16 | Kind::Uint32 | Kind::Uint48 | Kind::Uint64 => self.unsigned(bits),
+            Kind::Bcd16 | Kind::Bcd32 => self.unsigned(digits(bits)?),
+            Kind::Float16 => self.narrow(shortest(f16::from_bits(low_word(bits)))),
+            Kind::Float32 => self.narrow(f32::from_bits(low_double(bits))),
             Kind::Float64 => {
-                let value = f64::from_bits(self.quad(registers)?);
+                let value = f64::from_bits(bits);
                 finite(value)?;
                 if self.is_scaled() {
                     self.float(value, || format!("{value:e}"))
@@ -39,7 +88,8 @@ impl Codec {
                     Ok(Value::F64(value))
                 }
             }
-            _ => Err(self.length(registers)),
+            // A text has no bits of a number; its registers are read as such.
+            Kind::Text => Err(Fault::Text(self.text.encoding)),
         }
     }
 
@@ -51,12 +101,22 @@ impl Codec {
         if self.is_scaled() { self.integer(raw.into()) } else { Ok(Value::U64(raw)) }
     }
 
+    fn narrow(&self, value: f32) -> Result<Value, Fault> {
+        finite(value.into())?;
+        if self.is_scaled() {
+            self.float(value.into(), || format!("{value:e}"))
+        } else {
+            Ok(Value::F32(value))
+        }
+    }
+
     fn integer(&self, raw: i128) -> Result<Value, Fault> {
-        let exact = self.scaling().and_then(|scaling| scaling.apply(raw)).ok_or(Fault::TooWide)?;
-        if self.kind.is_wide() {
+        let scaling = self.scaling().ok_or(Fault::TooWide)?;
+        let exact = scaling.apply(raw).ok_or(Fault::TooWide)?;
+        if self.kind.is_wide() && exact.divisor == 1 {
             return Ok(Value::Text(plain(exact.digits, exact.places).into()));
         }
-        exact.to_f64().map(Value::F64).ok_or(Fault::TooWide)
+        exact.to_f64().map(|value| Value::F64(scaling.clamp(value))).ok_or(Fault::TooWide)
     }
 
     /// Scales the decimal that the float's own text shows, so that 49.98 stays 49.98.
@@ -65,43 +125,44 @@ impl Codec {
         let exact = Number::parse(&text())
             .and_then(|number| scaling.apply_number(number))
             .and_then(super::scaling::Exact::to_f64);
-        let scaled = exact.unwrap_or_else(|| scaling.approximate(value));
+        let scaled = scaling.clamp(exact.unwrap_or_else(|| scaling.approximate(value)));
         finite(scaled)?;
         Ok(Value::F64(scaled))
-    }
-
-    fn word(&self, registers: &[u16]) -> Result<u16, Fault> {
-        match registers {
-            [a] => Ok(self.bytes(*a)),
-            _ => Err(self.length(registers)),
-        }
-    }
-
-    fn double(&self, registers: &[u16]) -> Result<u32, Fault> {
-        let [high, low] = match registers {
-            [a, b] if self.order.words => [*b, *a],
-            [a, b] => [*a, *b],
-            _ => return Err(self.length(registers)),
-        };
-        Ok(u32::from(self.bytes(high)) << 16 | u32::from(self.bytes(low)))
-    }
-
-    fn quad(&self, registers: &[u16]) -> Result<u64, Fault> {
-        let words = match registers {
-            [a, b, c, d] if self.order.words => [*d, *c, *b, *a],
-            [a, b, c, d] => [*a, *b, *c, *d],
-            _ => return Err(self.length(registers)),
-        };
-        Ok(words.into_iter().fold(0, |bits, word| bits << 16 | u64::from(self.bytes(word))))
-    }
-
-    fn bytes(&self, word: u16) -> u16 {
-        if self.order.bytes { word.swap_bytes() } else { word }
     }
 
     fn length(&self, registers: &[u16]) -> Fault {
         Fault::Length { expected: self.registers(), got: registers.len() }
     }
+}
+
+/// The low `width` bits as a number with a sign.
+fn extend(bits: u64, width: u32) -> i64 {
+    (bits << (64 - width)).cast_signed() >> (64 - width)
+}
+
+fn low_double(bits: u64) -> u32 {
+    u32::try_from(bits & 0xFFFF_FFFF).unwrap_or_default()
+}
+
+/// The number whose decimal digits are the nibbles of `bits`.
+fn digits(bits: u64) -> Result<u64, Fault> {
+    (0..8).rev().try_fold(0, |number, at| match bits >> (4 * at) & 0xF {
+        digit @ 0..=9 => Ok(number * 10 + digit),
+        other => Err(Fault::Digit(u8::try_from(other).unwrap_or_default())),
+    })
+}
+
+/// The decimal with the fewest digits that is nearest to `value` among half-precision numbers, as people read it; whole
+/// numbers stay as they are.
+fn shortest(value: f16) -> f32 {
+    let wide = value.to_f32();
+    if wide.fract() == 0.0 {
+        return wide;
+    }
+    let rounded = |places: usize| format!("{wide:.places$e}").parse::<f32>().ok();
+    // Five significant digits tell all half-precision numbers apart.
+    let found = (0..5).filter_map(rounded).find(|short| f16::from_f32(*short).to_bits() == value.to_bits());
+    found.unwrap_or(wide)
 }
 
 fn finite(value: f64) -> Result<(), Fault> {

@@ -1,5 +1,7 @@
 //! Decimal numbers as text: the JSON grammar, and nothing wider.
 
+use rust_decimal::Decimal;
+
 /// A decimal number: digits × 10^exponent.
 ///
 /// At most 34 digits are kept. Where more were written the last one is made odd to both 2 and 5, so that no rounding
@@ -57,6 +59,21 @@ impl Number {
         }
         let unit = 10_i128.checked_pow(self.exponent.unsigned_abs())?;
         (self.digits % unit == 0).then(|| self.digits / unit)
+    }
+}
+
+impl Number {
+    /// The number as a decimal of 28 digits, where it is one.
+    pub(super) fn as_decimal(self) -> Option<Decimal> {
+        match u32::try_from(self.exponent.saturating_neg()) {
+            Ok(places) => Decimal::try_from_i128_with_scale(self.digits, places).ok(),
+            Err(_negative) => Decimal::try_from_i128_with_scale(self.as_integer()?, 0).ok(),
+        }
+    }
+
+    /// The nearest double, which may be an infinity.
+    pub(super) fn as_f64(self) -> f64 {
+        format!("{}e{}", self.digits, self.exponent).parse().unwrap_or(f64::NAN)
     }
 }
 

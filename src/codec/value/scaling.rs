@@ -1,25 +1,37 @@
-//! Scale and offset, computed exactly as the decimals that a person wrote.
+//! Scale and offset, or two ranges, computed exactly as the decimals that a person wrote.
 
 use rust_decimal::Decimal;
 
-use super::number::Number;
+use super::number::{Number, plain};
 
-/// raw × scale + offset = (raw × `factor` + `shift`) / 10^`places`.
+/// raw ↔ value on a straight line: value = (raw × `factor` + `shift`) / (`divisor` × 10^`places`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Scaling {
     factor: i128,
     shift: i128,
+    /// Above 0; 1 where every value is a decimal.
+    divisor: i128,
     places: u32,
     /// Further decimal places that `factor` and `shift` have room for.
     spare: u32,
-    /// Scale and offset as doubles, for floats that no exact arithmetic here can hold.
+    /// Slope and offset as doubles, for floats that no exact arithmetic here can hold.
     approximate: (f64, f64),
+    /// Beyond these no value is read or written.
+    ends: Option<Ends>,
 }
 
-/// A decimal: `digits` / 10^`places`.
+/// The lowest and the highest value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Ends {
+    exact: (Decimal, Decimal),
+    doubles: (f64, f64),
+}
+
+/// `digits` / (`divisor` × 10^`places`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Exact {
     pub(super) digits: i128,
+    pub(super) divisor: i128,
     pub(super) places: u32,
 }
 
@@ -37,46 +49,84 @@ const QUOTIENT: u128 = 10_u128.pow(24);
 
 impl Scaling {
     /// Nothing is scaled.
-    pub(super) const NONE: Self = Self { factor: 1, shift: 0, places: 0, spare: 18, approximate: (1.0, 0.0) };
+    pub(super) const NONE: Self =
+        Self { factor: 1, shift: 0, divisor: 1, places: 0, spare: 18, approximate: (1.0, 0.0), ends: None };
 
-    /// `None` where scale and offset have no common exponent within 38 digits.
-    pub(super) fn new(scale: Decimal, offset: Decimal) -> Option<Self> {
-        let (scale, offset) = (scale.normalize(), offset.normalize());
-        let places = scale.scale().max(offset.scale());
-        let widen =
-            |decimal: Decimal| 10_i128.checked_pow(places - decimal.scale())?.checked_mul(decimal.mantissa());
-        let (factor, shift) = (widen(scale)?, widen(offset)?);
+    /// Value = raw × `scale` + `offset`; `None` where these have no common exponent within 38 digits.
+    pub(super) fn linear(scale: Decimal, offset: Decimal) -> Option<Self> {
+        let ([factor, shift], places) = integers([scale, offset])?;
+        let approximate = (scale.to_string().parse().ok()?, offset.to_string().parse().ok()?);
+        Some(Self { factor, shift, places, approximate, ..Self::NONE }.reserve())
+    }
+
+    /// The line through two points; with `clamp` no value lies beyond them. `None` where that takes more than 38 digits.
+    pub(super) fn ranges(raw: (Decimal, Decimal), value: (Decimal, Decimal), clamp: bool) -> Option<Self> {
+        let ([raw0, raw1], raw_places) = integers([raw.0, raw.1])?;
+        let ([value0, value1], places) = integers([value.0, value.1])?;
+        let (run, rise) = (raw1.checked_sub(raw0)?, value1.checked_sub(value0)?);
+        let factor = rise.checked_mul(10_i128.checked_pow(raw_places)?)?;
+        let shift = value0.checked_mul(run)?.checked_sub(raw0.checked_mul(rise)?)?;
+        if run == 0 {
+            return None;
+        }
+        let common = common_divisor(common_divisor(factor, shift), run) * run.signum();
+        let (factor, shift, divisor) = (factor / common, shift / common, run / common);
+        let double = |decimal: Decimal| decimal.to_string().parse::<f64>().ok();
+        let slope = (double(value.1)? - double(value.0)?) / (double(raw.1)? - double(raw.0)?);
+        let approximate = (slope, double(value.0)? - double(raw.0)? * slope);
+        let exact = (value.0.min(value.1), value.0.max(value.1));
+        let ends = Ends { exact, doubles: (double(exact.0)?, double(exact.1)?) };
+        let ends = clamp.then_some(ends);
+        Some(Self { factor, shift, divisor, places, approximate, ends, ..Self::NONE }.reserve())
+    }
+
+    fn reserve(mut self) -> Self {
         let fits = |spare: &u32| {
             10_i128.checked_pow(*spare).is_some_and(|power| {
-                factor.checked_mul(power).is_some() && shift.checked_mul(power).is_some()
+                self.factor.checked_mul(power).is_some() && self.shift.checked_mul(power).is_some()
             })
         };
-        let spare = (0..=18).rev().find(fits).unwrap_or(0);
-        let approximate = (scale.to_string().parse().ok()?, offset.to_string().parse().ok()?);
-        Some(Self { factor, shift, places, spare, approximate })
+        self.spare = (0..=18).rev().find(fits).unwrap_or(0);
+        self
     }
 
     /// The engineering value of an integer; `None` beyond 38 digits.
     pub(super) fn apply(&self, raw: i128) -> Option<Exact> {
         let digits = raw.checked_mul(self.factor)?.checked_add(self.shift)?;
-        Some(Exact { digits, places: self.places })
+        Some(Exact { digits, divisor: self.divisor, places: self.places })
     }
 
     /// The engineering value of a decimal; `None` beyond 38 digits.
     pub(super) fn apply_number(&self, raw: Number) -> Option<Exact> {
         let product = raw.digits.checked_mul(self.factor)?;
+        let divisor = self.divisor;
         if let Ok(power) = u32::try_from(raw.exponent) {
             let digits = product.checked_mul(10_i128.checked_pow(power)?)?.checked_add(self.shift)?;
-            return Some(Exact { digits, places: self.places });
+            return Some(Exact { digits, divisor, places: self.places });
         }
         let more = raw.exponent.unsigned_abs();
         let shift = if self.shift == 0 { 0 } else { self.shift.checked_mul(10_i128.checked_pow(more)?)? };
-        Some(Exact { digits: product.checked_add(shift)?, places: self.places.checked_add(more)? })
+        Some(Exact { digits: product.checked_add(shift)?, divisor, places: self.places.checked_add(more)? })
     }
 
     /// The engineering value in the arithmetic of doubles.
     pub(super) fn approximate(&self, raw: f64) -> f64 {
         raw * self.approximate.0 + self.approximate.1
+    }
+
+    /// The value, or the end that it lies beyond.
+    pub(super) fn clamp(&self, value: f64) -> f64 {
+        self.ends.map_or(value, |Ends { doubles: (low, high), .. }| value.max(low).min(high))
+    }
+
+    /// The ends beyond which nothing is written, where `value` lies beyond them.
+    pub(super) fn beyond(&self, value: Number) -> Option<(String, String)> {
+        let Ends { exact: (low, high), doubles } = self.ends?;
+        let outside = match value.as_decimal() {
+            Some(value) => value < low || value > high,
+            None => value.as_f64() < doubles.0 || value.as_f64() > doubles.1,
+        };
+        outside.then(|| (low.normalize().to_string(), high.normalize().to_string()))
     }
 
     /// The nearest integer whose engineering value is `value`, halves away from zero; `None` beyond 38 digits.
@@ -114,7 +164,7 @@ impl Scaling {
         (value - self.approximate.1) / self.approximate.0
     }
 
-    /// raw = (value × 10^places − shift) / factor as one fraction.
+    /// raw = (value × `divisor` × 10^`places` − `shift`) / `factor` as one fraction.
     fn ratio(&self, value: Number) -> Option<(i128, i128)> {
         if self.factor == 0 {
             return None;
@@ -123,16 +173,36 @@ impl Scaling {
         if let Ok(power) = u32::try_from(exponent) {
             let digits = match value.digits {
                 0 => 0,
-                digits => digits.checked_mul(10_i128.checked_pow(power)?)?,
+                digits => digits.checked_mul(10_i128.checked_pow(power)?)?.checked_mul(self.divisor)?,
             };
             return Some((digits.checked_sub(self.shift)?, self.factor));
         }
         let needed = u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX);
-        let kept = needed.min(self.spare);
-        let power = 10_i128.checked_pow(kept)?;
-        let digits = shorten(value.digits, needed - kept);
-        Some((digits.checked_sub(self.shift.checked_mul(power)?)?, self.factor.checked_mul(power)?))
+        let with = |kept: u32| {
+            let power = 10_i128.checked_pow(kept)?;
+            let digits = shorten(value.digits, needed - kept).checked_mul(self.divisor)?;
+            Some((digits.checked_sub(self.shift.checked_mul(power)?)?, self.factor.checked_mul(power)?))
+        };
+        (0..=needed.min(self.spare)).rev().find_map(with)
     }
+}
+
+/// Two decimals as integers over a common power of ten.
+fn integers(decimals: [Decimal; 2]) -> Option<([i128; 2], u32)> {
+    let [one, other] = decimals.map(|decimal| decimal.normalize());
+    let places = one.scale().max(other.scale());
+    let widen =
+        |decimal: Decimal| 10_i128.checked_pow(places - decimal.scale())?.checked_mul(decimal.mantissa());
+    Some(([widen(one)?, widen(other)?], places))
+}
+
+/// The greatest common divisor, at least 1.
+fn common_divisor(one: i128, other: i128) -> i128 {
+    let (mut one, mut other) = (one.unsigned_abs(), other.unsigned_abs());
+    while other != 0 {
+        (one, other) = (other, one % other);
+    }
+    i128::try_from(one).unwrap_or(1).max(1)
 }
 
 /// Drops `places` digits; where they were not zeros the last kept one tells so.
@@ -146,15 +216,56 @@ fn shorten(digits: i128, places: u32) -> i128 {
 }
 
 impl Exact {
-    /// The nearest double.
+    /// The nearest double; `None` where the divisor has more than 38 digits.
     pub(super) fn to_f64(self) -> Option<f64> {
+        if self.divisor != 1 {
+            let divisor = self.divisor.checked_mul(10_i128.checked_pow(self.places)?)?;
+            return match (small(self.digits), small(divisor)) {
+                // Both are exact, so the one rounding of the division is the nearest double.
+                (Some(digits), Some(divisor)) => Some(digits / divisor),
+                _ => divide(self.digits, divisor.unsigned_abs()),
+            };
+        }
         let power = usize::try_from(self.places).ok().and_then(|places| POWERS.get(places));
         match (small(self.digits), power) {
-            // Both are exact, so the one rounding of the division is the nearest double.
             (Some(digits), Some(power)) => Some(digits / power),
             _ => format!("{}e-{}", self.digits, self.places).parse().ok(),
         }
     }
+
+    /// The decimal, or the shortest text of the nearest double where there is none.
+    pub(super) fn text(self) -> Option<String> {
+        if self.divisor == 1 {
+            return Some(plain(self.digits, self.places));
+        }
+        self.to_f64().map(|value| value.to_string())
+    }
+}
+
+/// The double nearest to a fraction, by long division.
+pub(super) fn divide(numerator: i128, divisor: u128) -> Option<f64> {
+    /// Bits of a double, and one to round by.
+    const BITS: u32 = 54;
+    let mut quotient = numerator.unsigned_abs().checked_div(divisor)?;
+    let mut rest = numerator.unsigned_abs() % divisor;
+    let mut exponent = 0_i32;
+    let mut lost = false;
+    while quotient >= 1 << BITS {
+        lost |= quotient & 1 == 1;
+        quotient >>= 1;
+        exponent += 1;
+    }
+    while quotient < 1 << (BITS - 1) && exponent > -1000 && (quotient != 0 || rest != 0) {
+        rest = rest.checked_mul(2)?;
+        quotient = quotient << 1 | u128::from(rest >= divisor);
+        rest %= divisor;
+        exponent -= 1;
+    }
+    lost |= rest != 0;
+    let (half, odd) = (quotient & 1 == 1, quotient >> 1 & 1 == 1);
+    let rounded = (quotient >> 1) + u128::from(half && (lost || odd));
+    let magnitude = small(i128::try_from(rounded).ok()?)? * 2_f64.powi(exponent + 1);
+    Some(if numerator < 0 { -magnitude } else { magnitude })
 }
 
 /// An integer as the double that it is.

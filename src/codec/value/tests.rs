@@ -1,10 +1,19 @@
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 use proptest::prelude::*;
 use rust_decimal::Decimal;
-use serde_json::Value as Json;
 
 use super::*;
+use crate::model::Rule;
+
+mod arrays;
+mod cases;
+mod labels;
+mod parts;
+mod ranges;
+mod sentinels;
+mod texts;
+mod types;
 
 fn format(kind: Kind, order: Order, scale: &str, offset: &str) -> Format {
     let decimal =
@@ -21,91 +30,25 @@ fn scaled(kind: Kind, scale: &str) -> Format {
     format(kind, Order::ABCD, scale, "0")
 }
 
-fn kind(name: &str) -> Kind {
-    const ALL: [Kind; 9] = [
-        Kind::Bool,
-        Kind::Int16,
-        Kind::Uint16,
-        Kind::Int32,
-        Kind::Uint32,
-        Kind::Int64,
-        Kind::Uint64,
-        Kind::Float32,
-        Kind::Float64,
-    ];
-    ALL.into_iter().find(|kind| kind.name() == name).unwrap()
-}
-
-fn order(name: &str) -> Order {
-    match name {
-        "AB" | "ABCD" => Order::ABCD,
-        "CDAB" => Order::CDAB,
-        "BA" | "BADC" => Order::BADC,
-        "DCBA" => Order::DCBA,
-        other => panic!("order {other}"),
-    }
-}
-
-/// The decode vectors of one shared case.
-fn vectors(case: &str) -> Vec<Json> {
-    let cases: Json = serde_json::from_str(include_str!("../../../tests/cases/cases.json")).unwrap();
-    let of_case =
-        |vector: &&Json| vector.get("case").unwrap() == case && vector.get("op").unwrap() == "decode";
-    cases.get("vectors").unwrap().as_array().unwrap().iter().filter(of_case).cloned().collect()
-}
-
-fn text<'a>(vector: &'a Json, key: &str) -> &'a str {
-    vector.get(key).unwrap().as_str().unwrap()
-}
-
-fn registers(vector: &Json) -> Vec<u16> {
-    let words = vector.get("registers").unwrap().as_array().unwrap();
-    words.iter().map(|word| u16::from_str_radix(word.as_str().unwrap(), 16).unwrap()).collect()
-}
-
-fn check(case: &str, expected_count: usize) {
-    let vectors = vectors(case);
-    assert_eq!(vectors.len(), expected_count);
-    for vector in vectors {
-        let id = text(&vector, "id");
-        let scale = vector.get("scale").map_or("1", |scale| scale.as_str().unwrap());
-        let offset = vector.get("offset").map_or("0", |offset| offset.as_str().unwrap());
-        let format = format(kind(text(&vector, "type")), order(text(&vector, "order")), scale, offset);
-        let words = registers(&vector);
-        let value = format.decode(&words).unwrap();
-        let expected = text(&vector, "expected_text");
-        if text(&vector, "compare") == "f32-nearest" {
-            assert_eq!(value.to_string(), expected, "{id}: shown without widening noise");
-            assert_eq!(value, Value::F32(expected.parse().unwrap()), "{id}");
-        } else {
-            let shown = serde_json_text(&value);
-            assert_eq!(decimal(&shown), decimal(expected), "{id}: {shown}");
-        }
-        assert_eq!(format.encode(&value).unwrap().words(), words, "{id}: and back");
-    }
-}
-
-/// As a JSON writer shows it.
-fn serde_json_text(value: &Value) -> String {
-    match value {
-        Value::F64(value) => serde_json::to_string(value).unwrap(),
-        other => other.to_string(),
-    }
-}
-
-fn decimal(text: &str) -> Decimal {
-    Decimal::from_str_exact(text).or_else(|_| Decimal::from_scientific(text)).unwrap().normalize()
-}
-
-#[test]
-fn byte_orders_of_a01() {
-    check("A01", 22);
-}
-
-#[test]
-fn scaling_of_a07() {
-    check("A07", 22);
-}
+const KINDS: [Kind; 17] = [
+    Kind::Bool,
+    Kind::Int8,
+    Kind::Uint8,
+    Kind::Int16,
+    Kind::Uint16,
+    Kind::Int32,
+    Kind::Uint32,
+    Kind::Int48,
+    Kind::Uint48,
+    Kind::Int64,
+    Kind::Uint64,
+    Kind::Float16,
+    Kind::Float32,
+    Kind::Float64,
+    Kind::Bcd16,
+    Kind::Bcd32,
+    Kind::Text,
+];
 
 #[test]
 fn wide_values_in_every_order() {

@@ -12,7 +12,7 @@ use crate::{
         site::{DeviceSpec, Endpoint, TagSpec},
     },
     model::{Access, Device},
-    profile::{Defaults, Library, Template, dialect::Keys, templates},
+    profile::{Defaults, Library, Template, check_overlaps, dialect::Keys, templates},
 };
 
 pub(super) fn devices<'a>(
@@ -50,6 +50,7 @@ fn attach<'a>(table: &'a DeviceTable, tags: Option<Tags>, open: &mut Open<'a>, f
     let (Some(Tags { templates, defaults, dialect, facts }), Some(broadcast)) = (tags, broadcast) else {
         return;
     };
+    check_overlaps(&templates, defaults, found);
     let tags: Vec<TagSpec> =
         templates.iter().filter_map(|tag| tag.instantiate(&name.value.0, defaults, found)).collect();
     if broadcast {

@@ -524,7 +524,7 @@ impl Entry {
                 Update { tag: self.id, value: Some(value), quality, detail, at }
             }
             Err(fault) => {
-                let reason = Reason::DecodeError;
+                let reason = fault.reason();
                 let detail = (reason != Reason::NotAvailable).then(|| fault.to_string().into());
                 Update { tag: self.id, value: Some(Value::Null), quality: Quality::Bad(reason), detail, at }
             }
@@ -539,10 +539,7 @@ impl Entry {
 
 impl Range {
     fn excludes(&self, value: &Value) -> bool {
-        match value {
-            Value::Array(values) => values.iter().any(|value| self.excludes(value)),
-            value => value.as_f64().is_some_and(|value| value < self.low || value > self.high),
-        }
+        value.exceeds(self.low, self.high)
     }
 }
 

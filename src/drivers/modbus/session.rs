@@ -26,10 +26,13 @@ use super::{
 };
 use crate::{
     codec::modbus::exception_text,
-    config::ModbusEndpoint,
+    config::{ModbusEndpoint, Transport},
     link::{Command, Counters, Inbox, Sink, transport::Delivery},
     model::{DeviceState, Quality, Reason, TagId, Update},
 };
+
+/// By TLS 1.3 a device refuses a certificate only after the handshake, and may just go away.
+const UNTRUSTED: &str = "it may not trust our certificate, or want one";
 
 /// Writes that may go ahead of a poll that is due, so that a flood of them leaves the polls some of the line.
 const WRITES_IN_A_ROW: u32 = 8;
@@ -50,6 +53,8 @@ pub(super) struct Session<'a, S> {
     /// Polls that may be on the wire at once.
     most: usize,
     idle_close: Option<Duration>,
+    /// What to think of a peer that ends the session before it said anything.
+    hint: Option<&'static str>,
     pub(super) counters: Arc<Counters>,
     pub(super) sink: &'a Sink,
     pub(super) stop: CancellationToken,
@@ -78,6 +83,15 @@ pub(super) enum End {
     Lost(String),
     /// Nothing is due before that moment.
     Idle(Option<Instant>, Parked),
+}
+
+impl End {
+    fn with_hint(self, hint: Option<&str>) -> Self {
+        match (self, hint) {
+            (Self::Lost(problem), Some(hint)) => Self::Lost(format!("{problem}; {hint}")),
+            (end, _) => end,
+        }
+    }
 }
 
 /// What a session is given.
@@ -126,6 +140,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             timeout: endpoint.timeout,
             most,
             idle_close: endpoint.idle_close,
+            hint: matches!(endpoint.transport, Transport::Tcp { tls: Some(_), .. }).then_some(UNTRUSTED),
             counters: counters.clone(),
             sink,
             stop,
@@ -143,7 +158,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         loop {
             let step = self.step(inbox, &mut writes).await;
             if let Err(end) = step {
-                return self.last_looks(end).await;
+                let end = self.last_looks(end).await;
+                return if self.wire.spoke { end } else { end.with_hint(self.hint) };
             }
         }
     }

@@ -5,7 +5,7 @@ use tokio_modbus::ExceptionCode;
 use super::session::End;
 use crate::{
     codec::{modbus::exception_text, value::Fault},
-    model::{Outcome, Refusal, Report, Rule, Value},
+    model::{Outcome, Refusal, Report, Value},
 };
 
 /// What the device said to the frame.
@@ -92,9 +92,5 @@ pub(super) fn verdict(said: &Said, held: Result<&Held, &str>, late: &str) -> Rep
 }
 
 pub(super) fn rejected(refusal: &Refusal) -> Report {
-    let rule = match refusal {
-        Refusal::Type { .. } => Rule::Type,
-        Refusal::RawRange { .. } => Rule::RawRange,
-    };
-    Report::new(Outcome::Rejected(rule), refusal.to_string())
+    Report::new(Outcome::Rejected(refusal.rule()), refusal.to_string())
 }

@@ -5,6 +5,7 @@
 //! no ids and no frame marks: that side is [`line`](super::line). Knows no tags.
 
 use std::{
+    io,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -48,6 +49,8 @@ pub(super) struct Wire<S> {
     unasked: u32,
     /// Whether the peer sent anything since the last request.
     pub(super) heard: bool,
+    /// Whether it ever sent anything.
+    pub(super) spoke: bool,
     /// No request leaves before.
     free: Instant,
     /// Least pause between an answer and the next request.
@@ -119,9 +122,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     ) -> Self {
         let input = BytesMut::with_capacity(CHUNK);
         let free = Instant::now() + delay;
-        let (transaction, unasked, heard) = (FIRST, 0, false);
-        let (foreign, stale) = (None, false);
-        Self { stream, input, framing, transaction, counters, unasked, heard, free, gap, foreign, stale }
+        Self {
+            stream,
+            input,
+            framing,
+            transaction: FIRST,
+            counters,
+            unasked: 0,
+            heard: false,
+            spoke: false,
+            free,
+            gap,
+            foreign: None,
+            stale: false,
+        }
     }
 
     /// Whether an answer tells which request it is for.
@@ -363,8 +377,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             Ok(0) if self.input.is_empty() => Err(Failure::Lost("closed by the device".to_owned())),
             Ok(0) => Err(Failure::Lost("closed by the device in the middle of an answer".to_owned())),
             Ok(_) => {
-                self.heard = true;
+                (self.heard, self.spoke) = (true, true);
                 Ok(())
+            }
+            // TLS without its farewell.
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(Failure::Lost("closed by the device".to_owned()))
             }
             Err(error) => Err(Failure::Lost(error.to_string())),
         }

@@ -65,6 +65,11 @@ fn tag(path: &str, kind: Kind, access: Access) -> Arc<Tag> {
     })
 }
 
+/// A tag for what needs no plant.
+pub(in crate::mcp) fn a_tag() -> Tag {
+    Tag::clone(&tag("boiler/setpoint", Kind::Uint16, Access::ReadWrite))
+}
+
 fn device(name: &str) -> Arc<Device> {
     Arc::new(Device {
         name: name.into(),

@@ -7,6 +7,8 @@ use serde_json::{Number, Value as Json};
 const EXACT_DIGITS: usize = 15;
 /// Longest text that an argument may have.
 const MOST_BYTES: usize = 1000;
+/// Longest array that a value may be, as text.
+const ARRAY_BYTES: usize = 16 * 1024;
 /// Longest piece of an argument that an error message repeats.
 const SHOWN_CHARS: usize = 80;
 
@@ -72,21 +74,27 @@ impl Arguments {
             .collect()
     }
 
-    /// A value to write, as text. A number becomes the text that it was written as.
+    /// A value to write, as text. A number becomes the text that it was written as; an array the JSON of such.
     pub(super) fn value(&self, name: &str) -> Result<Option<String>, Problem> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Json::String(text)) => short(name, text).map(|text| Some(text.to_owned())),
-            Some(Json::Bool(flag)) => Ok(Some(flag.to_string())),
-            Some(Json::Number(number)) => exact(number).map(Some).ok_or_else(|| {
-                format!(
-                    "`{name}` is the number {number}, which JSON cannot carry exactly: send it as a string"
-                )
-            }),
-            Some(other) => {
-                Err(wrong(name, other, "a string such as \"72.5\" or \"on\", a number or a boolean"))
+        let text = match self.get(name) {
+            None => return Ok(None),
+            Some(Json::String(text)) => text.to_owned(),
+            Some(Json::Array(items)) => {
+                let elements = items.iter().map(|item| match item {
+                    Json::String(_) => Ok(item.to_string()),
+                    item => scalar(name, item, "an array of strings, numbers or booleans"),
+                });
+                format!("[{}]", elements.collect::<Result<Vec<_>, _>>()?.join(","))
             }
-        }
+            Some(other) => {
+                let allowed =
+                    "a string such as \"72.5\" or \"on\", a number, a boolean, or an array of these";
+                scalar(name, other, allowed)?
+            }
+        };
+        let most = if text.starts_with('[') { ARRAY_BYTES } else { MOST_BYTES };
+        bounded(name, &text, most)?;
+        Ok(Some(text))
     }
 
     fn get(&self, name: &str) -> Option<&Json> {
@@ -102,12 +110,27 @@ fn wrong(name: &str, value: &Json, allowed: &str) -> Problem {
     format!("`{name}` is {}: allowed is {allowed}", shorten(&value.to_string()))
 }
 
+/// A number or a boolean as text.
+fn scalar(name: &str, value: &Json, allowed: &str) -> Result<String, Problem> {
+    match value {
+        Json::Bool(flag) => Ok(flag.to_string()),
+        Json::Number(number) => exact(number).ok_or_else(|| {
+            format!("`{name}` has the number {number}, which JSON cannot carry exactly: send it as a string")
+        }),
+        other => Err(wrong(name, other, allowed)),
+    }
+}
+
 /// Refuses texts that would only fill answers and logs.
 fn short<'a>(name: &str, text: &'a str) -> Result<&'a str, Problem> {
-    if text.len() <= MOST_BYTES {
+    bounded(name, text, MOST_BYTES)
+}
+
+fn bounded<'a>(name: &str, text: &'a str, most: usize) -> Result<&'a str, Problem> {
+    if text.len() <= most {
         Ok(text)
     } else {
-        Err(format!("`{name}` has a text of {} bytes: allowed are {MOST_BYTES}", text.len()))
+        Err(format!("`{name}` has a text of {} bytes: allowed are {most}", text.len()))
     }
 }
 
@@ -173,16 +196,30 @@ mod tests {
     }
 
     #[test]
+    fn arrays_become_json_whose_numbers_keep_their_digits() {
+        let value = |text: &str| arguments(&format!("{{\"value\": {text}}}")).value("value");
+        let expected = r#"[1,2.50,true,"18446744073709551615","a \"b\""]"#.replace("2.50", "2.5");
+        assert_eq!(value(r#"[1, 2.5, true, "18446744073709551615", "a \"b\""]"#), Ok(Some(expected)));
+        assert_eq!(value("[]"), Ok(Some("[]".to_owned())));
+        for text in ["[[1]]", "[null]", "[{}]", "[0.30000000000000004]"] {
+            assert!(value(text).is_err(), "{text}");
+        }
+        assert!(value(&format!("[{}1]", "true,".repeat(1967))).is_ok(), "as many as one request can write");
+        assert!(value(&format!("[{}1]", "1,".repeat(10_000))).is_err());
+        assert!(value(&format!("\"[{}1]\"", "1,".repeat(4000))).is_ok(), "the same as text");
+    }
+
+    #[test]
     fn problems_name_the_argument_what_came_and_what_is_allowed() {
         let given =
-            arguments(r#"{"limit": "ten", "tags": "a/b", "dry_run": "yes", "device": 7, "value": [1]}"#);
+            arguments(r#"{"limit": "ten", "tags": "a/b", "dry_run": "yes", "device": 7, "value": {"a": 1}}"#);
         let problems = [
             given.limit("limit", 1, 9).expect_err("a text"),
             given.texts("tags", 3).expect_err("a text"),
             given.texts("more", 3).expect_err("missing"),
             given.flag("dry_run").expect_err("a text"),
             given.text("device").expect_err("a number"),
-            given.value("value").expect_err("an array"),
+            given.value("value").expect_err("an object"),
             given.only(&["limit", "tags", "dry_run", "device"]).expect_err("value"),
         ];
         assert_eq!(
@@ -193,7 +230,7 @@ mod tests {
                 "`more` is missing: allowed is an array of 1 to 3 strings",
                 "`dry_run` is \"yes\": allowed is true or false",
                 "`device` is 7: allowed is a string",
-                "`value` is [1]: allowed is a string such as \"72.5\" or \"on\", a number or a boolean",
+                "`value` is {\"a\":1}: allowed is a string such as \"72.5\" or \"on\", a number, a boolean, or an array of these",
                 "unknown argument `value`: allowed are `limit`, `tags`, `dry_run`, `device`",
             ]
         );

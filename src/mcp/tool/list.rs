@@ -117,7 +117,14 @@ pub(super) fn tags_tool() -> Tool {
                 "properties": {
                     "tag": schema::text("Path of the tag."),
                     "description": schema::text("What it is."),
-                    "type": schema::text("Data type on the device."),
+                    "type": schema::text("Data type on the device; of an array, that of its elements."),
+                    "count": { "type": "integer", "description": "The tag is an array of so many elements." },
+                    "labels": {
+                        "type": "object",
+                        "description": "Words for its numbers, by number; a word can be written in place of the number.",
+                        "additionalProperties": { "type": "string", "description": "The word." }
+                    },
+                    "more_labels": { "type": "integer", "description": "Labels that are left out here; the tag's resource has all." },
                     "unit": schema::text("Engineering unit."),
                     "access": { "type": "string", "enum": ["read-only", "read-write"], "description": "Whether write_tag can write it." },
                     "range": { "type": "array", "items": number("A bound."), "description": "Lowest and highest value that the process can have." },
@@ -185,7 +192,7 @@ pub(super) fn tags(
         if full || after.as_deref().is_some_and(|after| !is_after(path, after)) {
             continue;
         }
-        let row = TagRow { tag: path, definition: Definition::new(&entry.tag) };
+        let row = TagRow { tag: path, definition: Definition::new(&entry.tag).in_short() };
         if page.push(&row) {
             last = Some(path);
         } else {

@@ -60,9 +60,9 @@ pub(super) fn reading() -> Json {
         "properties": {
             "tag": text("Path of the tag."),
             "value": {
-                "description": "Present value: a number, a boolean, a string (also for 64-bit integers), or null where there is none. Trust it only where quality is good."
+                "description": "Present value: a number, a boolean, a string (also for 64-bit integers), an array of these, or null where there is none. Trust it only where quality is good."
             },
-            "label": text("Name of the value, where it has one."),
+            "label": text("Word for the value, where it has one."),
             "unit": text("Engineering unit."),
             "quality": {
                 "type": "string",

@@ -1,5 +1,7 @@
 //! `write_tag`: asks control for one write and says how it ended.
 
+use std::borrow::Cow;
+
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
@@ -11,8 +13,8 @@ use super::{
 };
 use crate::{
     control::WriteRequest,
-    mcp::{Mcp, json},
-    model::{Kind, Outcome, Report, Value},
+    mcp::{Mcp, json, page::ANSWER_BYTES},
+    model::{Kind, Outcome, Report, Tag, Value},
     store::Catalogue,
 };
 
@@ -37,6 +39,9 @@ struct Row<'a> {
     requested: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
     value: Option<Json>,
+    /// Of `value`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    label: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     previous: Option<Json>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,7 +52,7 @@ struct Row<'a> {
     rule: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u8>,
-    message: &'a str,
+    message: Cow<'a, str>,
 }
 
 pub(super) fn tool() -> Tool {
@@ -56,7 +61,8 @@ pub(super) fn tool() -> Tool {
         "properties": {
             "tag": schema::text("Path of the tag, such as boiler/setpoint."),
             "value": schema::text(
-                "The value in the tag's engineering unit, as text: a number such as 72.5, or true, false, on, off."
+                "The value in the tag's engineering unit, as text: a number such as 72.5; true, false, on or off; one \
+                 of the tag's labels; or for an array all its elements as JSON, such as [1, 2.5]."
             ),
             "expect": schema::text(
                 "Write only if the device holds this value at that moment; otherwise nothing is sent."
@@ -80,9 +86,10 @@ pub(super) fn tool() -> Tool {
                  nothing tells whether it was carried out; read the tag before anything else. dry_run: all rules \
                  passed, nothing was sent."
             ),
-            "requested": { "description": "The value as it was asked for." },
+            "requested": { "description": "The value as it was asked for. A long array may be left out." },
             "value": { "description": "The value that the device now holds, where it is known." },
-            "previous": { "description": "The value before, where it is known." },
+            "label": schema::text("Word for value, where it has one."),
+            "previous": { "description": "The value before, where it is known. A long array may be left out." },
             "unit": schema::text("Engineering unit of the values."),
             "acknowledged_by": schema::text("Who said that the write was taken: device."),
             "rule": schema::text("The rule that rejected it; arguments where the call itself is wrong."),
@@ -128,32 +135,45 @@ pub(super) async fn call(mcp: &Mcp, catalogue: &Catalogue, wanted: Wanted, call:
         cancel: call.cancel,
     };
     let report = mcp.control().write(request).await;
-    let (kind, unit) = match catalogue.tag(&tag) {
-        Some(entry) => (entry.tag.kind, entry.tag.unit.as_deref()),
-        None => (Kind::Float64, None),
-    };
-    answer(&tag, kind, unit, &report)
+    answer(&tag, catalogue.tag(&tag).map(|entry| &*entry.tag), &report)
 }
 
-fn answer(tag: &str, kind: Kind, unit: Option<&str>, report: &Report) -> Answer {
+fn answer(path: &str, tag: Option<&Tag>, report: &Report) -> Answer {
     let Report { outcome, requested, value, previous, acknowledged, code, message } = report;
+    let kind = tag.map_or(Kind::Float64, |tag| tag.kind);
     let json = |value: &Option<Value>| value.as_ref().map(|value| json::value(value, kind));
     let row = Row {
-        tag: Some(tag),
+        tag: Some(path),
         outcome: outcome.name(),
         requested: json(requested),
         value: json(value),
+        label: tag.zip(value.as_ref()).and_then(|(tag, value)| json::label(tag, value)),
         previous: json(previous),
-        unit,
+        unit: tag.and_then(|tag| tag.unit.as_deref()),
         acknowledged_by: acknowledged.then_some("device"),
         rule: match outcome {
             Outcome::Rejected(rule) => Some(rule.name()),
             _ => None,
         },
         code: *code,
-        message,
+        message: shorten(message),
     };
-    row.answer(!outcome.is_success())
+    let failed = !outcome.is_success();
+    let answer = row.answer(failed);
+    if answer.text.len() <= ANSWER_BYTES {
+        return answer;
+    }
+    // The caller knows what was asked for, and reads what is held.
+    Row { requested: None, previous: None, ..row }.answer(failed)
+}
+
+/// A message that repeats a whole array says no more than its beginning.
+fn shorten(message: &str) -> Cow<'_, str> {
+    const MOST: usize = 1000;
+    match message.char_indices().nth(MOST) {
+        None => message.into(),
+        Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()).into(),
+    }
 }
 
 /// The answer to a call whose arguments are wrong: no rule was asked, and nothing was sent.
@@ -172,12 +192,13 @@ pub(super) fn misused(arguments: &Arguments, problem: &str, call: &Call) -> Answ
         outcome: "rejected",
         requested: None,
         value: None,
+        label: None,
         previous: None,
         unit: None,
         acknowledged_by: None,
         rule: Some("arguments"),
         code: None,
-        message: problem,
+        message: problem.into(),
     };
     row.answer(true)
 }
@@ -193,7 +214,10 @@ impl Row<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::Rule;
+    use crate::{
+        mcp::tests::plant::a_tag,
+        model::{Labels, Rule},
+    };
 
     #[test]
     fn an_answer_has_what_is_known_and_nothing_else() {
@@ -202,18 +226,45 @@ mod tests {
         report.value = Some(Value::F64(21.4));
         report.previous = Some(Value::F64(20.0));
         report.acknowledged = true;
-        let confirmed = answer("boiler/setpoint", Kind::Uint16, Some("°C"), &report);
+        let tag = a_tag();
+        let confirmed = answer("boiler/setpoint", Some(&tag), &report);
         assert!(!confirmed.failed);
         assert_eq!(
             confirmed.text,
             r#"{"tag":"boiler/setpoint","outcome":"confirmed","requested":21.37,"value":21.4,"previous":20.0,"unit":"°C","acknowledged_by":"device","message":"read back equal"}"#
         );
         let report = Report::new(Outcome::Rejected(Rule::Limits), "too high");
-        let rejected = answer("boiler/setpoint", Kind::Uint16, None, &report);
+        let rejected = answer("boiler/setpoint", None, &report);
         assert!(rejected.failed);
         assert_eq!(
             rejected.text,
             r#"{"tag":"boiler/setpoint","outcome":"rejected","rule":"limits","message":"too high"}"#
         );
+    }
+
+    #[test]
+    fn a_value_has_its_label_beside_it() {
+        let labels = Labels::new([(1, "auto".into())]);
+        let tag = Tag { labels: Some(labels.into()), unit: None, ..a_tag() };
+        let mut report = Report::new(Outcome::Confirmed, "read back equal");
+        report.value = Some(Value::U64(1));
+        assert_eq!(
+            answer("boiler/mode", Some(&tag), &report).text,
+            r#"{"tag":"boiler/mode","outcome":"confirmed","value":1,"label":"auto","message":"read back equal"}"#
+        );
+    }
+
+    /// As many coils as one request can write, thrice and in the message.
+    #[test]
+    fn an_answer_is_short_whatever_the_array() {
+        let coils = Value::Array(vec![Value::Bool(false); 1968].into());
+        let message = format!("the device acknowledged the write; read back, it holds {coils}");
+        let mut report = Report::new(Outcome::Confirmed, message);
+        (report.requested, report.value, report.previous) =
+            (Some(coils.clone()), Some(coils.clone()), Some(coils));
+        let answer = answer("plc/coils", Some(&a_tag()), &report);
+        assert!(answer.text.len() < 25 * 1024, "{}", answer.text.len());
+        assert_eq!(answer.structured["value"].as_array().map(Vec::len), Some(1968));
+        assert!(answer.structured["requested"].is_null() && answer.structured["previous"].is_null());
     }
 }
