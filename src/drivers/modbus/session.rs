@@ -31,6 +31,9 @@ use crate::{
     model::{DeviceState, Quality, Reason, TagId, Update},
 };
 
+/// How long a hole that is due waits for the line to be idle.
+const HOLE_WAITS: Duration = Duration::from_secs(10);
+
 /// By TLS 1.3 a device refuses a certificate only after the handshake, and may just go away.
 const UNTRUSTED: &str = "it may not trust our certificate, or want one";
 
@@ -66,6 +69,8 @@ pub(super) struct Session<'a, S> {
     pub(super) open_write: Option<usize>,
     /// Whether the last turn between looks and polls was a look's.
     looked: bool,
+    /// Whether the last turn was a hole's.
+    tried_hole: bool,
 }
 
 /// What a session keeps while its transport is closed because nothing is due.
@@ -152,6 +157,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             quiet: 0,
             open_write: None,
             looked: false,
+            tried_hole: false,
         }
     }
 
@@ -204,6 +210,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             return self.land(None).await;
         }
         *writes = 0;
+        // On a line that is never idle a hole that has waited takes every other turn.
+        self.tried_hole = !self.tried_hole && matches!(next, Next::Poll { .. });
+        if let Some(waited) = now.checked_sub(HOLE_WAITS).filter(|_| self.tried_hole)
+            && self.try_hole(waited).await?
+        {
+            return Ok(());
+        }
         if let Some(at) = due_extra {
             let Extra { class, block, why, .. } = self.extras.swap_remove(at);
             self.counters.retries.fetch_add(u64::from(why != Why::Half), Ordering::Relaxed);
@@ -241,15 +254,24 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         }
     }
 
+    /// Tries a hole that was due by then, if there is one.
+    async fn try_hole(&mut self, by: Instant) -> Result<bool, End> {
+        let Some(Extra { class, block, why, .. }) = self.next_hole(by).filter(|hole| hole.due <= by) else {
+            return Ok(false);
+        };
+        // Whatever comes of it, its turn is over.
+        self.plant.holes.insert(block.unit, block.region(), Instant::now());
+        self.launch(class, block, why).await?;
+        Ok(true)
+    }
+
     /// Nothing is due and nothing on the wire: tries a hole, closes the transport for a while, or waits.
     async fn rest(&mut self, until: Option<Instant>, inbox: &mut Inbox, writes: &mut u32) -> Result<(), End> {
         let now = Instant::now();
-        let hole = self.next_hole(now);
-        if let Some(Extra { class, block, why, .. }) = hole.as_ref().filter(|hole| hole.due <= now) {
-            // Whatever comes of it, its turn is over.
-            self.plant.holes.insert(block.unit, block.region(), now);
-            return self.launch(*class, block.clone(), *why).await;
+        if self.try_hole(now).await? {
+            return Ok(());
         }
+        let hole = self.next_hole(now);
         let mut wake = until.into_iter().chain(hole.map(|hole| hole.due)).min();
         let close = self.idle_close.filter(|_| self.again.is_empty() && self.open_write.is_none());
         let close = close.map(|pause| now + pause).filter(|at| until.is_none_or(|until| until > *at));

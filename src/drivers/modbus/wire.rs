@@ -130,21 +130,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     ) -> Self {
         let input = BytesMut::with_capacity(CHUNK);
         let free = Instant::now() + delay;
-        let (transaction, unasked, heard, spoke) = (FIRST, 0, false, false);
-        let (foreign, stale) = (None, false);
         Self {
             stream,
             input,
             framing,
-            transaction,
+            transaction: FIRST,
             counters,
-            unasked,
-            heard,
-            spoke,
+            unasked: 0,
+            heard: false,
+            spoke: false,
             free,
             gap,
-            foreign,
-            stale,
+            foreign: None,
+            stale: false,
         }
     }
 
