@@ -121,7 +121,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
                 plant.end_hunt(unit);
             }
             Parked {
-                health: plant.units.iter().map(|_| Health::new()).collect(),
+                health: plant.units.iter().map(|member| Health::resting(member.rests)).collect(),
                 schedule: Schedule::new(&plant.classes, now),
                 extras: Vec::new(),
             }
@@ -159,6 +159,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             let step = self.step(inbox, &mut writes).await;
             if let Err(end) = step {
                 let end = self.last_looks(end).await;
+                let now = Instant::now();
+                for (member, health) in self.plant.units.iter_mut().zip(&self.health) {
+                    member.rests = health.rests(now);
+                }
                 return if self.wire.spoke { end } else { end.with_hint(self.hint) };
             }
         }
@@ -347,12 +351,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         Ok(())
     }
 
-    /// Has a unit rest where its late answer could be taken for the answer to another question.
+    /// Has a unit that was asked last rest where its late answer could be taken for the answer to another question: as long
+    /// again as it was given, however short it was waited for.
     pub(super) fn keep_apart(&mut self, unit: usize) {
         if !self.wire.has_ids()
             && let Some(health) = self.health.get_mut(unit)
         {
-            health.rest(Instant::now() + self.timeout);
+            health.rest(Instant::now().max(self.wire.due()) + self.timeout);
         }
     }
 
