@@ -106,7 +106,7 @@ async fn a_hole_costs_one_try_a_pause_whatever_comes_of_it() {
         [None, Some("8304"), Some("8306"), Some("830B"), Some("830A"), Some("03040000"), Some("8301")]
     {
         let (rig, peer) =
-            start(&[unit(1, tags(0..4)), unit(2, { vec![polled(100, Table::Holding, 0, Kind::Uint16)] })]);
+            start(&[unit(1, tags(0..4)), unit(2, vec![polled(100, Table::Holding, 0, Kind::Uint16)])]);
         let mut requests = 0;
         let mut refuse = without(&[2], 2);
         let log = device(peer, move |asked| {

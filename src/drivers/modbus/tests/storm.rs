@@ -24,6 +24,8 @@ const COMMANDS: u64 = 60;
 struct Weather {
     seed: u64,
     rtu: bool,
+    /// Whether a serial line echoes.
+    echo: bool,
     check_ids: bool,
     max_in_flight: u8,
     /// Tags of two devices, by their addresses.
@@ -40,18 +42,18 @@ struct Weather {
 
 fn weather() -> impl Strategy<Value = Weather> {
     let addresses = || proptest::collection::btree_set(0..120_u16, 1..25);
-    let link =
-        (any::<u64>(), any::<bool>(), any::<bool>(), 1..=8_u8, [addresses(), addresses()], 10..=125_u16);
+    let link = (any::<u64>(), 0..3_u8, any::<bool>(), 1..=8_u8, [addresses(), addresses()], 10..=125_u16);
     let trouble = (0..25_u8, 0..40_u8, 0..25_u8, 0..10_u8);
     let fallback =
         prop_oneof![Just(Fallback::Off), Just(Fallback::IllegalFunction), Just(Fallback::IllegalAddress)];
     let part = prop_oneof![Just(PartWrite::Auto), Just(PartWrite::Mask), Just(PartWrite::ReadModifyWrite)];
     (link, trouble, fallback, part).prop_map(|(link, trouble, fallback, part)| {
-        let (seed, rtu, check_ids, max_in_flight, addresses, most_registers) = link;
+        let (seed, line, check_ids, max_in_flight, addresses, most_registers) = link;
         let (silent, slow, refused, spoilt) = trouble;
         Weather {
             seed,
-            rtu,
+            rtu: line > 0,
+            echo: line == 2,
             check_ids,
             max_in_flight,
             addresses,
@@ -129,6 +131,8 @@ impl Seen {
 #[derive(Debug, Default)]
 struct World {
     held: BTreeMap<(u8, u16), u16>,
+    /// Values that were written by whole registers.
+    taken: BTreeSet<u16>,
 }
 
 impl World {
@@ -139,6 +143,9 @@ impl World {
     fn answer(&mut self, asked: &Asked) -> Vec<u8> {
         let word = |at: usize| u16::from_be_bytes([asked.pdu[at], asked.pdu[at + 1]]);
         let place = (asked.unit_id, asked.address());
+        if let 6 | 16 = asked.pdu[0] {
+            self.taken.insert(word(asked.pdu.len() - 2));
+        }
         match asked.pdu[0] {
             3 | 4 => return asked.registers(|at| self.value(asked.unit_id, at)),
             6 => drop(self.held.insert(place, word(3))),
@@ -166,6 +173,9 @@ fn moody(weather: &Weather, peer: Peer, calm: Instant, world: &Arc<Mutex<World>>
     tokio::spawn(async move {
         while let Some(asked) = input.asked().await {
             let number = noted.came(&asked);
+            if weather.echo {
+                output.lock().await.answer(&asked, &asked.pdu).await;
+            }
             if asked.is_write() {
                 let value = if asked.pdu[0] == 16 { &asked.pdu[6..8] } else { &asked.pdu[3..5] };
                 let key = (asked.unit_id, asked.address(), u16::from_be_bytes([value[0], value[1]]));
@@ -182,6 +192,9 @@ fn moody(weather: &Weather, peer: Peer, calm: Instant, world: &Arc<Mutex<World>>
             let code = *chance.choice(&[1, 2, 3, 4, 5, 6, 0x0A, 0x0B, 0x42]).unwrap();
             let delay = if slow { chance.u32(100..900) } else { chance.u32(0..20) };
             if silent {
+                if chance.bool() {
+                    drop(world.lock().unwrap().answer(&asked));
+                }
                 continue;
             }
             let too_long = asked.count() > weather.most_registers && !asked.is_write();
@@ -244,7 +257,6 @@ async fn storm(weather: Weather) {
     let mut sessions = Sessions { driver: Some(driver), world: Arc::default(), told: Vec::new() };
     let mut chance = fastrand::Rng::with_seed(weather.seed ^ 1);
     let mut commands = 0;
-    let mut outcomes = Vec::new();
     while Instant::now() < calm {
         let (mut rig, seen) = sessions.next(&weather, calm);
         let stop = Instant::now() + Duration::from_secs(chance.u64(5..60));
@@ -256,21 +268,12 @@ async fn storm(weather: Weather) {
                     commands += 1;
                     let within = if is_strict(&weather) { 60_000 } else { chance.u32(200..6000) } * MS;
                     let value = Value::U64(10_000 + commands);
-                    waiting.push(rig.write_by(
-                        target(&weather, &mut chance),
-                        value,
-                        chance.bool(),
-                        within,
-                        Grant::default(),
-                    ));
-                    let bit = 1600 + chance.u32(0..4);
-                    waiting.push(rig.write_by(
-                        bit,
-                        Value::Bool(chance.bool()),
-                        false,
-                        within,
-                        Grant::default(),
-                    ));
+                    let target = target(&weather, &mut chance);
+                    let report = rig.write_by(target, value, chance.bool(), within, Grant::default());
+                    waiting.push((Some(10_000 + commands), report));
+                    let bit = Value::Bool(chance.bool());
+                    let report = rig.write_by(1600 + chance.u32(0..4), bit, false, within, Grant::default());
+                    waiting.push((None, report));
                 }
             }
         }
@@ -279,16 +282,15 @@ async fn storm(weather: Weather) {
         let (driver, _) = (&mut rig.task).await.unwrap();
         sessions.driver = Some(driver);
         drop(rig.queue);
-        for report in waiting {
+        for (value, report) in waiting {
             // Every one was answered by the time its session ended.
-            outcomes.push(report.await.unwrap().outcome);
+            let report = report.await.unwrap();
+            if let Some(value) = value {
+                is_true(&report, u16::try_from(value).unwrap(), &seen, &sessions.world.lock().unwrap());
+            }
         }
         check(&weather, &seen);
     }
-    assert!(
-        outcomes.iter().all(|outcome| !matches!(outcome, Outcome::Sent | Outcome::DryRun)),
-        "{outcomes:?}"
-    );
     // Let alone, and with reasonable devices, all is good again.
     let (rig, seen) = sessions.next(&weather, calm);
     sleep(120 * SECOND).await;
@@ -306,6 +308,20 @@ fn target(weather: &Weather, chance: &mut fastrand::Rng) -> u32 {
     let unit = chance.usize(0..2);
     let addresses: Vec<_> = weather.addresses[unit].iter().collect();
     1000 * (u32::try_from(unit).unwrap() + 1) + u32::from(*addresses[chance.usize(0..addresses.len())])
+}
+
+/// What was told of a write is so.
+fn is_true(report: &Report, value: u16, seen: &Seen, world: &World) {
+    let taken = world.taken.contains(&value);
+    let left = seen.writes.lock().unwrap().keys().any(|(_, _, written)| *written == value);
+    match report.outcome {
+        Outcome::Confirmed | Outcome::Written => assert!(taken, "{value}: {report:?}"),
+        Outcome::Refused => assert!(!taken && left, "{value}: {report:?}"),
+        Outcome::NotSent | Outcome::Rejected(_) => assert!(!left, "{value}: {report:?}"),
+        Outcome::Differs | Outcome::Unknown => assert!(left, "{value}: {report:?}"),
+        Outcome::Sent | Outcome::DryRun => panic!("{report:?}"),
+    }
+    assert!(taken || !report.acknowledged || report.code == Some(5), "{value}: {report:?}");
 }
 
 fn check(weather: &Weather, seen: &Seen) {
