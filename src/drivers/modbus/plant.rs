@@ -49,6 +49,8 @@ pub(super) struct Member {
     reads: Reads,
     pub(super) writes: Writes,
     pub(super) learned: Learned,
+    /// Until when it was to rest as the last session ended.
+    pub(super) rests: Option<Instant>,
 }
 
 /// What a unit's refusals taught.
@@ -155,6 +157,7 @@ impl Plant {
             reads: unit.dialect.reads.clone(),
             writes: unit.dialect.writes,
             learned: Learned::default(),
+            rests: None,
         });
         let mut entries = Vec::new();
         for (at, unit) in units.iter().enumerate() {

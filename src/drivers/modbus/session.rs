@@ -130,7 +130,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
                 plant.end_hunt(unit);
             }
             Parked {
-                health: plant.units.iter().map(|_| Health::new()).collect(),
+                health: plant.units.iter().map(|member| Health::resting(member.rests)).collect(),
                 schedule: Schedule::new(&plant.classes, now),
                 extras: Vec::new(),
             }
@@ -169,6 +169,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             let step = self.step(inbox, &mut writes).await;
             if let Err(end) = step {
                 let end = self.last_looks(end).await;
+                let now = Instant::now();
+                for (member, health) in self.plant.units.iter_mut().zip(&self.health) {
+                    member.rests = health.rests(now);
+                }
                 return if self.wire.spoke { end } else { end.with_hint(self.hint) };
             }
         }
@@ -373,13 +377,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         Ok(())
     }
 
-    /// Has a unit rest where its late answer could be taken for the answer to another question; all devices with its unit id
-    /// are that unit.
+    /// Has a unit that was asked last rest where its late answer could be taken for the answer to another question: as long
+    /// again as it was given, however short it was waited for. All devices with its unit id are that unit.
     pub(super) fn keep_apart(&mut self, unit: usize) {
         if self.wire.has_ids() {
             return;
         }
-        let (unit_id, until) = (self.unit_id(unit), Instant::now() + self.timeout);
+        let until = Instant::now().max(self.wire.due()) + self.timeout;
+        let unit_id = self.unit_id(unit);
         for (health, member) in self.health.iter_mut().zip(&self.plant.units) {
             if member.unit_id == unit_id {
                 health.rest(until);

@@ -61,6 +61,8 @@ pub(super) struct Wire<S> {
     pub(super) spoke: bool,
     /// No request leaves before.
     free: Instant,
+    /// When the time of the last request is over.
+    due: Instant,
     /// Least pause between an answer and the next request.
     gap: Duration,
     /// The id of the last answer that fitted but for its id, and the id that was asked with.
@@ -140,6 +142,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             heard: false,
             spoke: false,
             free,
+            due: Instant::now(),
             gap,
             foreign: None,
             stale: false,
@@ -157,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// How long the characters of a request's usual answer take.
-    pub(super) fn airtime(&self, pending: &Pending) -> Duration {
+    fn airtime(&self, pending: &Pending) -> Duration {
         match &self.framing {
             Framing::Mbap { .. } => Duration::ZERO,
             Framing::Rtu(line) => line.airtime(pending),
@@ -253,6 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Sends a request; its last character leaves at the moment that is answered.
     pub(super) async fn send(&mut self, pending: &Pending, patience: Duration) -> Result<Instant, Failure> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        self.due = Instant::now() + patience;
         (self.heard, self.unasked, self.stale) = (false, 0, !self.input.is_empty());
         let sending = async {
             self.stream.write_all(&pending.frame).await?;
@@ -264,10 +268,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             // Part of a frame may be out: what follows would be taken for its rest.
             Err(_elapsed) => return Err(Failure::Lost("the device takes no more bytes".to_owned())),
         }
-        Ok(match &mut self.framing {
+        let sent = match &mut self.framing {
             Framing::Mbap { .. } => Instant::now(),
             Framing::Rtu(line) => line.sent(pending),
-        })
+        };
+        self.due = sent + patience + self.airtime(pending);
+        Ok(sent)
+    }
+
+    /// When the time of the last request is over, however long it is waited for.
+    pub(super) fn due(&self) -> Instant {
+        self.due
     }
 
     /// Leaves the line to itself for a while after a request that nothing answers.

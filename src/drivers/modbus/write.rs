@@ -148,8 +148,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         // From here on nothing but an answer can say that the device did not take it; a stop waits for that.
         let started = Instant::now();
         let answer = match self.wire.send(&pending, self.timeout).await {
-            Ok(sent) => {
-                let until = sent + self.timeout + self.wire.airtime(&pending);
+            Ok(_) => {
+                let until = self.wire.due();
                 let end = command.deadline.clamp(started, until);
                 let answer = match self.wire.hear(&[&pending], end).await {
                     Ok((_, answer)) => answer.map_err(Failure::Misfit),
@@ -361,6 +361,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 }
             }
             Err(Failure::Lost(problem)) => {
+                self.keep_apart(unit);
                 let text = format!(
                     "the connection broke before the device answered ({problem}): it may have taken the value"
                 );

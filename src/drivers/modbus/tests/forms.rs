@@ -636,7 +636,7 @@ async fn a_hung_device_costs_its_write_its_deadline_and_the_others_nothing() {
                 rig.write_by(1001, Value::U64(7), false, within * MS, Grant::default()).await.unwrap();
             assert_eq!(report.outcome, Outcome::Unknown, "{}", report.message);
             // A serial line lets the time pass in which the answer before could be late.
-            assert!(asked.elapsed() <= (within * MS).min(2 * TIMEOUT + 100 * MS), "{:?}", asked.elapsed());
+            assert!(asked.elapsed() <= (within * MS).min(3 * TIMEOUT), "{:?}", asked.elapsed());
         }
         sleep(60 * SECOND).await;
         for (id, before) in (1..=5).zip(before) {
