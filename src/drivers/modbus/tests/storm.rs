@@ -95,6 +95,9 @@ fn units(weather: &Weather) -> Vec<Unit> {
         .collect()
 }
 
+/// Frames of writes by unit id, address and value.
+type Frames = BTreeMap<(u8, u16, u16), Vec<Vec<u8>>>;
+
 /// What the peer saw.
 #[derive(Debug, Default)]
 struct Seen {
@@ -105,7 +108,7 @@ struct Seen {
     strict: AtomicBool,
     problems: Mutex<Vec<String>>,
     /// Frames of writes, by unit, address and the value in them.
-    writes: Mutex<BTreeMap<(u8, u16, u16), Vec<Vec<u8>>>>,
+    writes: Mutex<Frames>,
 }
 
 impl Seen {
@@ -228,7 +231,7 @@ fn moody(weather: &Weather, peer: Peer, calm: Instant, world: &Arc<Mutex<World>>
 
 /// Whether commands have all the time that they need.
 fn is_strict(weather: &Weather) -> bool {
-    weather.seed % 2 == 0
+    weather.seed.is_multiple_of(2)
 }
 
 fn link(weather: &Weather) -> ModbusEndpoint {
