@@ -83,6 +83,8 @@ pub struct Codec {
     scale: Scaled,
     sentinels: Box<[u64]>,
     labels: Option<Arc<Labels>>,
+    /// Whether it is a single value of whole registers without bit patterns that stand for none.
+    is_simple: bool,
 }
 
 /// What scaling does.
@@ -187,6 +189,7 @@ impl Format {
             scale,
             sentinels: self.not_available.clone().into(),
             labels: self.labels.clone(),
+            is_simple: self.count.is_none() && self.part == Part::Whole && self.not_available.is_empty(),
         }
     }
 

@@ -6,10 +6,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::{
+    codec::value::{Format, Scale},
     link::{Host, Inbox},
     model::{
-        Accepted, Access, Device, Kind, Limits, LinkState, Quality, Refusal, Rule, Tag, TagPath, Update,
-        Value,
+        Accepted, Access, Device, Kind, Labels, Limits, LinkState, Quality, Refusal, Rule, Tag, TagPath,
+        Update, Value,
     },
     store::{Connection, DeviceLayout, Layout, TagLayout},
 };
@@ -29,6 +30,14 @@ impl Setpoint for Tenths {
         let effective = Value::F64((number * 10.0).round() / 10.0);
         Ok(Accepted { requested: Value::F64(number), effective })
     }
+}
+
+/// A codec's own reading of a text, for a tag that takes more than a number.
+fn takes(plant: &Plant, format: Format) {
+    let route = Route { setpoint: Arc::new(format), queue: plant.queue.clone(), latest: Arc::default() };
+    let routes = HashMap::from([(plant.id, route)]);
+    let timeout = Duration::from_secs(5);
+    plant.control.install(Table { generation: 1, writes: WriteMode::Allow, timeout, routes });
 }
 
 struct Plant {
@@ -360,4 +369,53 @@ async fn a_stop_waits_until_every_write_has_its_outcome() {
     assert!(tokio::time::timeout(Duration::from_secs(1), &mut drained).await.is_err(), "it is under way");
     drop(command);
     drained.await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn limits_and_expectations_hold_for_every_element() {
+    let mut plant = plant();
+    let scale = Scale::Linear { factor: Decimal::new(5, 1), offset: Decimal::ZERO };
+    takes(&plant, Format { count: Some(2), scale, ..Format::plain(Kind::Uint16) });
+    let request = plant.request("[30, 95.5]");
+    let report = plant.rejected(request.clone()).await;
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Limits));
+    assert_eq!(report.message, "element [1]: 95.5 is outside the limits: allowed is 20 to 95 °C");
+    for (value, expect, rule, words) in [
+        ("[30]", None, Rule::Type, "value: an array of 1 elements: the tag has 2"),
+        ("[30, 40]", Some("30"), Rule::Type, "expect: `30` is not a JSON array"),
+        ("[30, 40]", Some("[30, 40.2]"), Rule::Expectation, "the nearest is [30, 40]"),
+    ] {
+        let expect = expect.map(str::to_owned);
+        let request = WriteRequest { value: value.into(), expect, ..request.clone() };
+        let report = plant.rejected(request).await;
+        assert_eq!(report.outcome, Outcome::Rejected(rule), "{}", report.message);
+        assert!(report.message.contains(words), "{}", report.message);
+    }
+    let array = |values: [f64; 2]| Value::Array(values.map(Value::F64).into());
+    let expect = Some("[30.0, \"40\"]".to_owned());
+    let write = plant.write(WriteRequest { value: "[31, 40.5]".into(), expect, ..request });
+    let mut command = plant.inbox.next().await.unwrap();
+    assert_eq!(command.value, array([31.0, 40.5]));
+    command.grant(Some(&array([30.0, 40.0]))).unwrap();
+    command.answer(Report::new(Outcome::Confirmed, ""));
+    assert_eq!(write.await.unwrap().outcome, Outcome::Confirmed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn words_are_written_and_expected() {
+    let mut plant = plant();
+    let labels = Labels::new([(20, "eco".into()), (50, "comfort".into()), (99, "boost".into())]);
+    takes(&plant, Format { labels: Some(labels.into()), ..Format::plain(Kind::Uint16) });
+    let request = plant.request("comfort");
+    let write = plant.write(WriteRequest { expect: Some("eco".into()), ..request.clone() });
+    let mut command = plant.inbox.next().await.unwrap();
+    assert_eq!(command.value, Value::U64(50));
+    let report = command.grant(Some(&Value::U64(50))).unwrap_err();
+    command.answer(report);
+    assert_eq!(write.await.unwrap().message, "expected 20, but the device holds 50");
+    let boost = plant.rejected(WriteRequest { value: "boost".into(), ..request.clone() }).await;
+    assert_eq!(boost.outcome, Outcome::Rejected(Rule::Limits), "a word is no way round the limits");
+    let unknown = plant.rejected(WriteRequest { value: "warm".into(), ..request }).await;
+    assert_eq!(unknown.outcome, Outcome::Rejected(Rule::Type));
+    assert!(unknown.message.contains("20 = eco, 50 = comfort"), "{}", unknown.message);
 }

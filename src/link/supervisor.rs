@@ -109,6 +109,7 @@ async fn session<D: Driver>(
             rest(inbox, until).await;
             // A command that waits is for the connection that is being opened.
             connection = tokio::select! {
+                biased;
                 () = inbox.stopped() => return Ok(()),
                 connection = driver.connect() => connection.map_err(|error| error.to_string())?,
             };

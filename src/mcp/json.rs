@@ -215,6 +215,7 @@ fn double(value: f64) -> Json {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
     use super::*;
     use crate::model::Labels;

@@ -42,19 +42,15 @@ pub fn put_rtu(unit_id: u8, pdu: &[u8], out: &mut BytesMut) {
 pub fn find_answer(unit_id: u8, request: &Request<'_>, heard: &[u8], from: usize) -> Option<Found> {
     (from..heard.len()).find_map(|start| {
         let length = candidate(unit_id, request, heard.get(start..)?)?;
-        let frame = heard.get(start..start + length)?;
-        let (body, crc) = frame.split_last_chunk::<2>()?;
-        (CRC.checksum(body) == u16::from_le_bytes(*crc)).then(|| Found {
-            pdu: Bytes::copy_from_slice(body.get(1..).unwrap_or_default()),
-            start,
-            end: start + length,
-        })
+        let end = start + length;
+        let frame = heard.get(start..end).filter(|frame| is_whole(frame))?;
+        let pdu = Bytes::copy_from_slice(frame.get(1..length - 2).unwrap_or_default());
+        Some(Found { pdu, start, end })
     })
 }
 
-/// Whether a whole answer of the unit was heard, spoilt: its CRC does not fit.
-///
-/// To be asked where [`find_answer`] finds nothing; `false` while an answer may still be on its way.
+/// Whether a whole answer of the unit was heard, spoilt: its CRC does not fit. `false` while an answer may still be on its
+/// way.
 #[must_use]
 pub fn is_spoilt(unit_id: u8, request: &Request<'_>, heard: &[u8]) -> bool {
     let mut spoilt = false;
@@ -62,8 +58,10 @@ pub fn is_spoilt(unit_id: u8, request: &Request<'_>, heard: &[u8]) -> bool {
         let rest = heard.get(start..).unwrap_or_default();
         match candidate(unit_id, request, rest) {
             Some(length) if rest.len() < length => return false,
-            Some(length) => spoilt |= length == usual_length(request) || length == 2 + AROUND,
-            None => {}
+            Some(length) if length == usual_length(request) || length == 2 + AROUND => {
+                spoilt |= !rest.get(..length).is_some_and(is_whole);
+            }
+            Some(_) | None => {}
         }
     }
     spoilt
@@ -84,6 +82,11 @@ pub fn usual_length(request: &Request<'_>) -> usize {
         _ => 5,
     };
     pdu + AROUND
+}
+
+/// Whether the CRC of a frame fits.
+fn is_whole(frame: &[u8]) -> bool {
+    frame.split_last_chunk::<2>().is_some_and(|(body, crc)| CRC.checksum(body) == u16::from_le_bytes(*crc))
 }
 
 /// How long a frame is that begins like an answer to `request`; `None` where it does not, or too little is there.

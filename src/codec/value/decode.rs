@@ -13,6 +13,20 @@ impl Codec {
     /// Unscaled numbers come as they are; scaled ones as the double nearest to the exact value, and scaled 64-bit
     /// integers as their decimal's text. An array with one bad element is no value at all.
     pub fn decode(&self, registers: &[u16]) -> Result<Value, Fault> {
+        let order = self.layout.order;
+        // Nearly all tags are one of these; the general way says the same of them.
+        match (self.kind, registers) {
+            _ if !self.is_simple => self.general(registers),
+            (Kind::Int16, [a]) => self.signed(order.word(*a).cast_signed().into()),
+            (Kind::Uint16, [a]) => self.unsigned(order.word(*a).into()),
+            (Kind::Int32, [a, b]) => self.signed(order.pair(*a, *b).cast_signed().into()),
+            (Kind::Uint32, [a, b]) => self.unsigned(order.pair(*a, *b).into()),
+            (Kind::Float32, [a, b]) => self.narrow(f32::from_bits(order.pair(*a, *b))),
+            _ => self.general(registers),
+        }
+    }
+
+    fn general(&self, registers: &[u16]) -> Result<Value, Fault> {
         match self.count {
             None => self.single(registers),
             Some(count) if registers.len() == usize::from(self.registers()) => self.array(count, registers),
@@ -31,6 +45,7 @@ impl Codec {
         }
     }
 
+    #[inline]
     fn single(&self, registers: &[u16]) -> Result<Value, Fault> {
         if self.kind == Kind::Text {
             return self.text.decode(self.layout.order, registers).map(Value::Text);
@@ -60,6 +75,7 @@ impl Codec {
     }
 
     /// The value that the bits of one element stand for.
+    #[inline]
     pub(super) fn value(&self, bits: u64) -> Result<Value, Fault> {
         if self.sentinels.contains(&bits) {
             return Err(Fault::NotAvailable);
@@ -93,14 +109,17 @@ impl Codec {
         }
     }
 
+    #[inline]
     fn signed(&self, raw: i64) -> Result<Value, Fault> {
         if self.is_scaled() { self.integer(raw.into()) } else { Ok(Value::I64(raw)) }
     }
 
+    #[inline]
     fn unsigned(&self, raw: u64) -> Result<Value, Fault> {
         if self.is_scaled() { self.integer(raw.into()) } else { Ok(Value::U64(raw)) }
     }
 
+    #[inline]
     fn narrow(&self, value: f32) -> Result<Value, Fault> {
         finite(value.into())?;
         if self.is_scaled() {

@@ -70,6 +70,14 @@ impl Order {
         }
     }
 
+    /// The double word that two registers hold, the first one first.
+    #[inline]
+    pub(super) fn pair(self, first: u16, second: u16) -> u32 {
+        let (high, low) = if self.words { (second, first) } else { (first, second) };
+        u32::from(self.word(high)) << 16 | u32::from(self.word(low))
+    }
+
+    #[inline]
     pub(super) fn word(self, word: u16) -> u16 {
         if self.bytes { word.swap_bytes() } else { word }
     }
@@ -116,16 +124,15 @@ impl Layout {
     /// The bits of the value in `words`; `None` where these are not as many as it takes.
     pub(super) fn gather(self, words: &[u16]) -> Option<u64> {
         let Order { words: turned, dwords, .. } = self.order;
-        let join =
-            |high: u16, low: u16| u64::from(self.order.word(high)) << 16 | u64::from(self.order.word(low));
-        let pair = |a: u16, b: u16| if turned { join(b, a) } else { join(a, b) };
+        let pair = |a: u16, b: u16| u64::from(self.order.pair(a, b));
         match words {
             _ if words.len() != usize::from(self.width) => None,
             [a] => Some(u64::from(self.order.word(*a) >> self.shift & self.mask)),
             [a, b] => Some(pair(*a, *b)),
             [a, b, c] => {
                 let (first, last) = if turned { (*c, *a) } else { (*a, *c) };
-                Some(u64::from(self.order.word(first)) << 32 | join(*b, last))
+                let word = |word: u16| u64::from(self.order.word(word));
+                Some(word(first) << 32 | word(*b) << 16 | word(last))
             }
             [a, b, c, d] => {
                 let (one, two) = (pair(*a, *b), pair(*c, *d));

@@ -91,6 +91,7 @@ impl Scaling {
     }
 
     /// The engineering value of an integer; `None` beyond 38 digits.
+    #[inline]
     pub(super) fn apply(&self, raw: i128) -> Option<Exact> {
         let digits = raw.checked_mul(self.factor)?.checked_add(self.shift)?;
         Some(Exact { digits, divisor: self.divisor, places: self.places })
@@ -115,6 +116,7 @@ impl Scaling {
     }
 
     /// The value, or the end that it lies beyond.
+    #[inline]
     pub(super) fn clamp(&self, value: f64) -> f64 {
         self.ends.map_or(value, |Ends { doubles: (low, high), .. }| value.max(low).min(high))
     }
@@ -217,6 +219,7 @@ fn shorten(digits: i128, places: u32) -> i128 {
 
 impl Exact {
     /// The nearest double; `None` where the divisor has more than 38 digits.
+    #[inline]
     pub(super) fn to_f64(self) -> Option<f64> {
         if self.divisor != 1 {
             let divisor = self.divisor.checked_mul(10_i128.checked_pow(self.places)?)?;

@@ -15,7 +15,7 @@ use super::{
     plant::Entry,
     poll::{self, is_passing},
     session::{End, Session, is_unreachable},
-    write::Said,
+    verdict::Said,
 };
 use crate::{
     codec::modbus::exception_text,
@@ -52,15 +52,18 @@ pub(super) struct Waiting {
     pub(super) raw: Raw,
     pub(super) previous: Option<Value>,
     pub(super) said: Said,
+    /// From when on the device can be expected to hold the value.
+    pub(super) settled: Instant,
 }
 
 impl Look {
-    /// A unit that rests is read whole as soon as it answers: it is not looked at. A write that waits for it must be
+    /// A unit that is demoted is read whole as soon as it answers: it is not looked at. A write that waits for it must be
     /// answered all the same, at its deadline.
     fn due(&self, entries: &[Entry], health: &[Health]) -> Option<Instant> {
         let unit = entries.get(self.entry).and_then(|entry| health.get(entry.unit));
+        let rests = unit.and_then(|unit| unit.rests(Instant::now()));
         match (unit.is_none_or(Health::is_demoted), &self.waiting) {
-            (false, _) => Some(self.due),
+            (false, _) => Some(rests.map_or(self.due, |until| self.due.max(until))),
             (true, Some(waiting)) => Some(self.due.max(waiting.command.deadline)),
             (true, None) => None,
         }
@@ -134,7 +137,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if let Some(waiting) = look.waiting.take() {
             return self.look_for(look.entry, waiting, None).await;
         }
-        let Some(block) = self.plant.alone(look.entry) else { return Ok(()) };
+        let Ok(block) = self.plant.alone(look.entry) else { return Ok(()) };
         match self.read(&block, None, true).await? {
             poll::Outcome::Data(data, asked) => self.take_in(&block, &data, asked),
             poll::Outcome::Exception(exception) if !may_pass(exception) => {

@@ -95,6 +95,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
+    /// Whether a request is on the wire, or its device is given time until it is asked again.
+    pub(super) fn is_asked(&self, block: &Arc<Block>) -> bool {
+        let waits = |extra: &Extra| Arc::ptr_eq(&extra.block, block) && matches!(extra.why, Why::Busy(_));
+        self.flights.iter().any(|flight| Arc::ptr_eq(&flight.block, block)) || self.extras.iter().any(waits)
+    }
+
     /// What was asked of a unit beside its rounds is asked no more.
     pub(super) fn forget_extras(&mut self, unit: usize) {
         self.extras.retain(|extra| extra.block.unit != unit);
@@ -102,10 +108,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// A request was answered with what it asked for.
-    pub(super) fn filled(&mut self, class: usize, block: &Arc<Block>, why: Why) {
+    pub(super) fn filled(&mut self, class: usize, block: &Arc<Block>) {
         self.plant.answered(block);
-        if why == Why::Hole && self.plant.holes.remove(block.unit, block.region()) {
-            self.plant.restore(|idle| std::ptr::eq(idle, block.as_ref()));
+        if self.plant.fill(block.unit, block.region()) {
             tracing::info!(
                 unit_id = self.unit_id(block.unit),
                 class,
@@ -137,6 +142,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
         if exception == ExceptionCode::IllegalFunction {
             let closed = self.plant.close(block.unit, block.table());
+            self.extras
+                .retain(|extra| (extra.block.unit, extra.block.table()) != (block.unit, block.table()));
             self.schedule.keep(|left| (left.unit, left.table()) != (block.unit, block.table()));
             let detail = format!("{text}: it is not asked again until the device comes back");
             for block in closed {

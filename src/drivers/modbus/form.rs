@@ -29,8 +29,7 @@ pub(super) enum Form {
 impl Form {
     /// The form to begin with.
     pub(super) fn new(entry: &Entry, raw: &Raw, writes: Writes, learned: Learned) -> Self {
-        let other = if entry.table == Table::Coil { learned.other_coil } else { learned.other_register };
-        let single = (entry.function == WriteFunction::Single) != other;
+        let single = is_single(entry, learned);
         match raw {
             Raw::Masked { .. } if writes.part == PartWrite::Mask => Self::Mask,
             Raw::Masked { .. } if writes.part == PartWrite::Auto && !learned.no_mask => Self::Mask,
@@ -41,12 +40,13 @@ impl Form {
         }
     }
 
-    /// The form to try once where the device refuses this one with `exception`.
+    /// The form to try where the device refuses this one with `exception`.
     pub(super) fn other(
         self,
         entry: &Entry,
         raw: &Raw,
         writes: Writes,
+        learned: Learned,
         exception: ExceptionCode,
     ) -> Option<Self> {
         let lacks = match exception {
@@ -54,18 +54,11 @@ impl Form {
             ExceptionCode::IllegalDataAddress => writes.fallback == Fallback::IllegalAddress,
             _ => false,
         };
-        let one = match raw {
-            Raw::Bits(bits) => bits.len() == 1,
-            Raw::Words(words) => words.len() == 1,
-            Raw::Masked { .. } => true,
-        };
         match self {
             _ if !lacks => None,
             Self::Single => Some(Self::Multiple),
-            Self::Multiple => one.then_some(Self::Single),
-            Self::Mask if writes.part == PartWrite::Auto => {
-                Some(Self::modified(entry.function == WriteFunction::Single))
-            }
+            Self::Multiple => (cells(raw) == 1).then_some(Self::Single),
+            Self::Mask if writes.part == PartWrite::Auto => Some(Self::modified(is_single(entry, learned))),
             Self::Mask => None,
             Self::ModifiedSingle => Some(Self::ModifiedMultiple),
             Self::ModifiedMultiple => Some(Self::ModifiedSingle),
@@ -76,23 +69,24 @@ impl Form {
         if single { Self::ModifiedSingle } else { Self::ModifiedMultiple }
     }
 
+    /// Whether the device answers with the very bytes of the request.
+    pub(super) fn is_echoed(self) -> bool {
+        matches!(self, Self::Single | Self::Mask | Self::ModifiedSingle)
+    }
+
     /// Whether the register must be read before.
     pub(super) fn is_modified(self) -> bool {
         matches!(self, Self::ModifiedSingle | Self::ModifiedMultiple)
     }
 
-    /// Keeps in mind that the device has this form and lacked the one that was tried before.
+    /// Keeps in mind that the device has this form.
     pub(super) fn learn(self, entry: &Entry, learned: &mut Learned) {
-        let other =
-            (entry.function == WriteFunction::Single) != matches!(self, Self::Single | Self::ModifiedSingle);
+        let single = matches!(self, Self::Single | Self::ModifiedSingle);
+        let other = (entry.function == WriteFunction::Single) != single;
         match (self, entry.table) {
             (Self::Mask, _) => {}
-            (Self::Single | Self::Multiple, Table::Coil) => learned.other_coil = other,
-            (Self::Single | Self::Multiple, _) => learned.other_register = other,
-            (Self::ModifiedSingle | Self::ModifiedMultiple, _) => {
-                learned.no_mask = true;
-                learned.other_register = other;
-            }
+            (_, Table::Coil) => learned.other_coil = other,
+            _ => learned.other_register = other,
         }
     }
 
@@ -118,4 +112,19 @@ impl Form {
             }
         })
     }
+}
+
+/// How many coils or registers a value takes.
+pub(super) fn cells(raw: &Raw) -> usize {
+    match raw {
+        Raw::Bits(bits) => bits.len(),
+        Raw::Words(words) => words.len(),
+        Raw::Masked { .. } => 1,
+    }
+}
+
+/// Whether a coil or register is written by the function for one of them.
+fn is_single(entry: &Entry, learned: Learned) -> bool {
+    let other = if entry.table == Table::Coil { learned.other_coil } else { learned.other_register };
+    (entry.function == WriteFunction::Single) != other
 }

@@ -3,7 +3,8 @@
 //! Three time-outs in a row, or one gateway exception 0x0A or 0x0B, demote a unit: its polls rest, and one request of
 //! it probes at growing intervals. The interval is ten times what the failed request took, so that probing costs the
 //! other units a tenth of the line at most; it lies between 1 and 30 s and doubles with each failure. Where no unit
-//! answers nobody is kept waiting, and the interval stays at 1 s. Any answer puts the unit back at once.
+//! answers nobody is kept waiting, and the interval stays at 1 s. Any answer puts the unit back at once. Of requests that
+//! were on the wire together all failures are one.
 //!
 //! Where answers carry no id (serial lines), a unit that timed out rests for as long again: what it says late must not be
 //! taken for the answer to another question.
@@ -32,6 +33,10 @@ pub(super) struct Health {
     probe: Option<Instant>,
     /// Whether the probe is on its way.
     probing: bool,
+    /// How often it answered.
+    answers: u64,
+    /// When the last failure was counted: what was asked before failed along with it.
+    counted: Option<Instant>,
     /// Until when a late answer of the unit could be taken for the answer to another question.
     rests: Option<Instant>,
 }
@@ -46,6 +51,8 @@ impl Health {
             delay: Duration::ZERO,
             probe: None,
             probing: false,
+            answers: 0,
+            counted: None,
             rests: None,
         }
     }
@@ -58,6 +65,18 @@ impl Health {
     /// A probe leaves.
     pub(super) fn probing(&mut self) {
         self.probing = true;
+    }
+
+    /// The probe could not be sent.
+    pub(super) fn not_probed(&mut self) {
+        if std::mem::take(&mut self.probing) {
+            self.probe = Some(Instant::now() + self.delay);
+        }
+    }
+
+    /// Whether a failure of what was asked then is one with that counted last.
+    pub(super) fn is_counted(&self, asked: Instant) -> bool {
+        self.counted.is_some_and(|counted| asked < counted)
     }
 
     /// Asks nothing of the unit before `until`.
@@ -79,6 +98,11 @@ impl Health {
         self.probe.is_some()
     }
 
+    /// How often the unit answered in the session.
+    pub(super) fn answers(&self) -> u64 {
+        self.answers
+    }
+
     pub(super) fn is_silent(&self) -> bool {
         self.state == DeviceState::Silent
     }
@@ -86,13 +110,14 @@ impl Health {
     /// The unit answered; whether that is a change.
     pub(super) fn answered(&mut self) -> bool {
         let changed = self.state != DeviceState::Online;
-        *self = Self { state: DeviceState::Online, ..Self::new() };
+        *self = Self { state: DeviceState::Online, answers: self.answers + 1, ..Self::new() };
         changed
     }
 
     /// A request timed out; whether that made the unit silent.
     pub(super) fn timed_out(&mut self, took: Duration, alone: bool) -> bool {
-        self.timeouts += 1;
+        self.timeouts = self.timeouts.saturating_add(1);
+        self.counted = Some(Instant::now());
         self.probing = false;
         if self.timeouts < TIMEOUTS && !self.is_demoted() {
             return false;
@@ -112,6 +137,7 @@ impl Health {
         self.state = DeviceState::Refused;
         self.code = Some(code);
         self.timeouts = 0;
+        self.counted = Some(Instant::now());
         self.back_off(took, alone);
         changed
     }

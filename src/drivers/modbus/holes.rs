@@ -37,7 +37,7 @@ struct Hole {
 }
 
 impl Holes {
-    /// A device refused `region`.
+    /// A device refused `region`, or is being asked for it again.
     ///
     /// It is to be asked again after a pause, which doubles each time that was in vain; a refusal before its time, as of
     /// a second request for the same cells, is none of these.
@@ -59,6 +59,14 @@ impl Holes {
         let key = key(unit, region);
         let former = self.known.remove(&key);
         former.is_some_and(|former| self.queue.remove(&(former.due, key)))
+    }
+
+    /// Nothing of a table of a unit is a hole any more.
+    pub(super) fn forget(&mut self, unit: usize, table: Table) {
+        let regions: Vec<_> = self.regions(unit).filter(|region| region.table == table).collect();
+        for region in regions {
+            self.remove(unit, region);
+        }
     }
 
     /// Whether exactly the region from `first` to `last` is a hole.

@@ -2,7 +2,8 @@
 //!
 //! Frames are told apart by silence and by what was asked (`codec::modbus::find_answer`), never by a gap alone: USB adapters
 //! cut frames in two. Some adapters hear what they send. The answer to a single write is the same bytes as its request, so it
-//! must be known whether the line echoes before such an answer can be believed: reads show it. Does no I/O.
+//! must be known whether the line echoes before such an answer can be believed: reads show it, and while none did, the same
+//! bytes heard once count for nothing. Does no I/O.
 
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(super) struct Line {
     echoes: Option<bool>,
     /// The unit's last answer that was none to the question.
     misfit: Option<Misfit>,
+    /// Where the answer began and ended in what was heard.
+    place: Option<(usize, usize)>,
 }
 
 impl Line {
@@ -52,7 +55,15 @@ impl Line {
 
     fn new(character: Duration, silence: Duration) -> Self {
         // Whatever was said before the port was opened is not over for sure.
-        Self { character, silence, last: Instant::now(), troubled: true, echoes: None, misfit: None }
+        Self {
+            character,
+            silence,
+            last: Instant::now(),
+            troubled: true,
+            echoes: None,
+            misfit: None,
+            place: None,
+        }
     }
 
     /// See [`Wire::may_echo`](super::wire::Wire::may_echo).
@@ -61,7 +72,7 @@ impl Line {
     }
 
     pub(super) fn airtime(&self, pending: &Pending) -> Duration {
-        self.time_of(pending.frame.len() + usual_length(&pending.request))
+        self.time_of(usual_length(&pending.request))
     }
 
     /// When the line has been silent for long enough, if nothing more is heard.
@@ -75,7 +86,7 @@ impl Line {
 
     /// A request was handed to the port: when its last character leaves.
     pub(super) fn sent(&mut self, pending: &Pending) -> Instant {
-        self.misfit = None;
+        (self.misfit, self.place) = (None, None);
         self.last = Instant::now() + self.time_of(pending.frame.len());
         self.last
     }
@@ -88,18 +99,20 @@ impl Line {
     /// The answer to a request among the bytes that were heard since it was sent.
     pub(super) fn look(&mut self, pending: &Pending, input: &[u8]) -> Option<Answer> {
         let mut from = self.behind_echo(pending, input);
+        let mut own = false;
         while let Some(found) = find_answer(pending.unit_id, &pending.request, input, from) {
             from = found.end;
             let same = input.get(found.start..found.end) == Some(&pending.frame);
-            if same && !is_echoed(&pending.request) {
-                self.echoes = Some(true);
+            // Of two of the same one is the answer; one alone may be what the line echoes.
+            if same && self.echoes.is_none() && !std::mem::replace(&mut own, true) {
                 continue;
             }
             match decode_answer(&pending.request, &found.pdu) {
                 Ok(answer) => {
-                    if !same {
+                    if !same || own {
                         self.learn(pending, input.get(..found.start).unwrap_or_default());
                     }
+                    self.place = Some((found.start, found.end));
                     return Some(answer);
                 }
                 // A late answer to another question, maybe: the right one may follow.
@@ -109,41 +122,56 @@ impl Line {
         None
     }
 
+    /// Whether nothing was heard but the answer and an echo.
+    pub(super) fn is_clean(&self, pending: Option<&Pending>, input: &[u8]) -> bool {
+        let (start, end) = self.place.unwrap_or((input.len(), input.len()));
+        let before = input.get(..start).unwrap_or_default();
+        let echo = pending.is_some_and(|Pending { frame, .. }| before == frame || is_tail(frame, before));
+        end == input.len() && (before.is_empty() || echo)
+    }
+
     /// Until when to wait for more where an answer was heard that is spoilt; `None` where none was.
     pub(super) fn spoilt_until(&self, pending: &Pending, input: &BytesMut) -> Option<Instant> {
-        let heard = input.get(self.behind_echo(pending, input)..)?;
+        let own = whole(input, &pending.frame).map_or(0, |start| start + pending.frame.len());
+        let heard = input.get(own..)?;
         is_spoilt(pending.unit_id, &pending.request, heard).then(|| self.last + self.silence.max(REST))
     }
 
     /// The time of a request is over: what that means.
     pub(super) fn missed(&mut self, pending: &Pending, input: &[u8]) -> Failure {
-        if self.echoes.is_none() {
-            self.echoes = Some(!pending.frame.is_empty() && contains(input, &pending.frame));
+        let own = whole(input, &pending.frame).is_some();
+        let doubtful = own && self.echoes.is_none() && is_echoed(&pending.request);
+        if self.echoes.is_none() && !doubtful && (own || input.is_empty()) {
+            self.echoes = Some(own);
         }
         match self.misfit.take() {
             Some(misfit) => Failure::Misfit(misfit),
+            None if doubtful => Failure::Doubtful,
             None => Failure::TimedOut,
         }
     }
 
-    /// Where the answer can begin: behind our own words, where the line echoes and the answer would be the same.
+    /// Where the answer can begin: behind our own words. These are no noise to be looked through: their beginning can look
+    /// like an answer, and so can the whole of them with zeros behind it, since a CRC goes on to fit.
     fn behind_echo(&self, pending: &Pending, input: &[u8]) -> usize {
-        if self.echoes != Some(true) || !is_echoed(&pending.request) {
-            return 0;
-        }
         let sent = &pending.frame;
-        let whole = input.windows(sent.len()).position(|window| window == sent.as_ref());
-        let Some(start) = whole else { return 0 };
+        let own = whole(input, sent);
+        if !is_echoed(&pending.request) {
+            let comes = self.echoes != Some(false) && sent.starts_with(input);
+            return own.map_or(if comes { input.len() } else { 0 }, |start| start + sent.len());
+        }
+        let Some(start) = own.filter(|_| self.echoes == Some(true)) else { return 0 };
         let before = input.get(..start).unwrap_or_default();
         // Only the end of the echo was heard, so this is the answer already.
         if is_tail(sent, before) { start } else { start + sent.len() }
     }
 
-    /// What stood before an answer tells whether the line echoes.
+    /// What stood before an answer tells whether the line echoes, unless it may be an echo that was spoilt.
     fn learn(&mut self, pending: &Pending, before: &[u8]) {
-        if before.ends_with(&pending.frame) || is_tail(&pending.frame, before) {
+        let sent = &pending.frame;
+        if whole(before, sent).is_some() || is_tail(sent, before) {
             self.echoes = Some(true);
-        } else if self.echoes.is_none() {
+        } else if self.echoes.is_none() && before.len() < sent.len() / 2 {
             self.echoes = Some(false);
         }
     }
@@ -166,6 +194,7 @@ fn is_tail(sent: &[u8], heard: &[u8]) -> bool {
     heard.len() >= 2 && heard.len() < sent.len() && sent.ends_with(heard)
 }
 
-fn contains(heard: &[u8], sent: &[u8]) -> bool {
-    heard.windows(sent.len()).any(|window| window == sent)
+/// Where what was sent was heard as a whole.
+fn whole(heard: &[u8], sent: &[u8]) -> Option<usize> {
+    heard.windows(sent.len().max(1)).position(|window| window == sent)
 }

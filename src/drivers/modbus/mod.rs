@@ -21,6 +21,7 @@ mod plant;
 mod poll;
 mod schedule;
 mod session;
+mod verdict;
 mod wire;
 mod write;
 

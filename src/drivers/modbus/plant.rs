@@ -6,7 +6,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -77,6 +77,8 @@ pub(super) struct Entry {
     range: Option<Box<Range>>,
     /// Whether the last word of the session on it was good.
     pub(super) good: bool,
+    /// When its last value was asked for.
+    asked: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -106,6 +108,8 @@ pub(super) struct Block {
     pub(super) items: Vec<Item>,
     /// Time-outs in a row.
     misses: AtomicU32,
+    /// How often its unit had answered when its gateway last heard nothing of it.
+    unheard: AtomicU64,
     /// Where it is half of a request that was refused.
     parting: Option<Arc<Parting>>,
 }
@@ -197,14 +201,42 @@ impl Plant {
         self.units.get(unit).is_some_and(|member| member.broadcast)
     }
 
-    /// The request that reads one tag, and what lies in its cells.
-    pub(super) fn alone(&self, at: usize) -> Option<Block> {
-        let entry = self.entries.get(at)?;
+    /// The request that reads one tag, and what lies in its cells; an error says why it must not be read.
+    pub(super) fn alone(&self, at: usize) -> Result<Block, String> {
+        let entry = self.entries.get(at).ok_or_else(|| "no such tag".to_owned())?;
+        if let Some((_, why)) = self.impossible.iter().find(|(tag, _)| *tag == entry.id) {
+            return Err(why.to_string());
+        }
         let inside =
             self.sharers(at).into_iter().filter_map(|(entry, offset)| Some(Item { entry, offset: offset? }));
         let items = std::iter::once(Item { entry: at, offset: 0 }).chain(inside).collect();
         let read = Read { table: entry.table, start: entry.address, count: entry.count(), tags: Vec::new() };
-        Some(Block::new(entry.unit, read, items))
+        Ok(Block::new(entry.unit, read, items))
+    }
+
+    /// What a broadcast to one tag's cells reaches: the entries of other units that have some of them.
+    pub(super) fn reached(&self, at: usize) -> Vec<usize> {
+        let Some(own) = self.entries.get(at) else { return Vec::new() };
+        let (first, last) = own.span();
+        let is_reached = |entry: &Entry| {
+            let (start, end) = entry.span();
+            entry.table == own.table && start <= last && end >= first && !self.is_broadcast(entry.unit)
+        };
+        self.entries.iter().enumerate().filter(|(_, entry)| is_reached(entry)).map(|(at, _)| at).collect()
+    }
+
+    /// The request that probes a unit, and its class: another one each time, since one alone may be what the device chokes
+    /// on. Where none is asked in its rounds, one of those that are not.
+    pub(super) fn probe(&self, unit: usize, failures: u32) -> Option<(usize, Arc<Block>)> {
+        let classes = self.classes.iter().enumerate().filter(|(_, class)| class.unit == unit);
+        let mut all: Vec<_> =
+            classes.flat_map(|(at, class)| class.blocks.iter().map(move |block| (at, block))).collect();
+        if all.is_empty() {
+            let idle = self.idle.iter().filter(|(_, block)| block.unit == unit);
+            all.extend(idle.map(|(class, block)| (*class, block)));
+        }
+        let nth = usize::try_from(failures).ok()?.checked_rem(all.len())?;
+        all.get(nth).map(|(class, block)| (*class, Arc::clone(block)))
     }
 
     /// The entries that share cells with one, and where in its cells each begins that lies wholly in them.
@@ -300,9 +332,10 @@ impl Plant {
         }
     }
 
-    /// Takes every request of a unit to a table out of its rounds; which ones.
+    /// Takes every request of a unit to a table out of its rounds, and those for holes in it; which ones.
     pub(super) fn close(&mut self, unit: usize, table: Table) -> Vec<Arc<Block>> {
         let mut closed = Vec::new();
+        self.holes.forget(unit, table);
         for (at, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.unit == unit) {
             let (gone, stay) = class.blocks.drain(..).partition(|block| block.read.table == table);
             class.blocks = stay;
@@ -312,8 +345,27 @@ impl Plant {
         closed
     }
 
+    /// What was asked for is answered; whether it was a hole. The requests for it are put back, and where it was the unit's
+    /// last one they may be planned anew.
+    pub(super) fn fill(&mut self, unit: usize, region: Region) -> bool {
+        if !self.holes.remove(unit, region) {
+            return false;
+        }
+        self.restore(|block| block.unit == unit && block.region() == region);
+        if self.holes.regions(unit).next().is_none() {
+            let classes = self.classes.iter_mut().enumerate().filter(|(_, class)| class.unit == unit);
+            let again: Vec<_> = classes
+                .filter_map(|(at, class)| std::mem::take(&mut class.replanned).then_some(at))
+                .collect();
+            for class in again {
+                self.replan(class);
+            }
+        }
+        true
+    }
+
     /// Puts the requests back that `which` says so of; those of holes are known to the holes.
-    pub(super) fn restore(&mut self, which: impl Fn(&Block) -> bool) {
+    fn restore(&mut self, which: impl Fn(&Block) -> bool) {
         let (back, idle): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.idle).into_iter().partition(|(_, block)| which(block));
         self.idle = idle;
@@ -348,7 +400,14 @@ impl Plant {
 
 impl Block {
     fn new(unit: usize, read: Read, items: Vec<Item>) -> Self {
-        Self { unit, read, items, misses: AtomicU32::new(0), parting: None }
+        Self {
+            unit,
+            read,
+            items,
+            misses: AtomicU32::new(0),
+            unheard: AtomicU64::new(u64::MAX),
+            parting: None,
+        }
     }
 
     pub(super) fn table(&self) -> Table {
@@ -377,6 +436,18 @@ impl Block {
     pub(super) fn answered(&self) {
         self.misses.store(0, Ordering::Relaxed);
     }
+
+    /// It was answered with what it asked for.
+    pub(super) fn filled(&self) {
+        self.unheard.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// A gateway heard nothing of the unit to it; whether the unit, which answered so often by now, answered to others since
+    /// that was so before.
+    pub(super) fn unheard(&self, answers: u64) -> bool {
+        let before = self.unheard.swap(answers, Ordering::Relaxed);
+        before < answers
+    }
 }
 
 impl Entry {
@@ -396,6 +467,7 @@ impl Entry {
             settle: point.settle,
             range,
             good: false,
+            asked: None,
         }
     }
 
@@ -430,11 +502,15 @@ impl Entry {
         }
     }
 
-    /// What a decoded value means for the tag; whether it is good is kept.
-    pub(super) fn update(&mut self, value: Result<Value, Fault>, at: Instant) -> Update {
+    /// What a decoded value means for the tag; whether it is good is kept. `None` for a value that was asked for before the
+    /// last one was: where many requests are on the wire answers may come in another order.
+    pub(super) fn update(&mut self, value: Result<Value, Fault>, at: Instant) -> Option<Update> {
+        if self.asked.is_some_and(|asked| at < asked) {
+            return None;
+        }
         let update = self.judge(value, at);
-        self.good = update.quality == Quality::Good;
-        update
+        (self.good, self.asked) = (update.quality == Quality::Good, Some(at));
+        Some(update)
     }
 
     fn judge(&self, value: Result<Value, Fault>, at: Instant) -> Update {

@@ -6,7 +6,7 @@ use std::sync::{Arc, atomic::Ordering};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::Instant,
+    time::{Instant, timeout_at},
 };
 use tokio_modbus::ExceptionCode;
 
@@ -18,7 +18,7 @@ use super::{
     wire::{Failure, Pending},
 };
 use crate::{
-    codec::modbus::Answer,
+    codec::modbus::{Answer, exception_text},
     model::{Reason, TagId},
 };
 
@@ -61,7 +61,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let pending = match self.wire.prepare(unit_id, block.request()) {
             Ok(pending) => pending,
             Err(error) => {
-                self.landed(class, &block, why, Outcome::Unusable(error.to_string()));
+                self.not_launched(class, &block, why, &error.to_string());
                 return Ok(());
             }
         };
@@ -82,9 +82,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.flights.push(Flight { pending, block, class, why, asked, until });
             }
             Err(Failure::Lost(problem)) => return Err(End::Lost(problem)),
-            Err(failure) => self.landed(class, &block, why, Outcome::Unusable(failure.to_string())),
+            Err(failure) => self.not_launched(class, &block, why, &failure.to_string()),
         }
         Ok(())
+    }
+
+    fn not_launched(&mut self, class: usize, block: &Arc<Block>, why: Why, problem: &str) {
+        if let Some(health) = self.health.get_mut(block.unit).filter(|_| why == Why::Probe) {
+            health.not_probed();
+        }
+        self.landed(class, block, why, Outcome::Unusable(problem.to_owned()));
     }
 
     /// Waits until `wake` for one of the polls on the wire to land; a stop ends it at once.
@@ -110,9 +117,31 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Err(failure) => (0, Err(failure)),
         };
         let flight = self.flights.swap_remove(at);
-        let outcome = self.judge(flight.block.unit, flight.asked, true, answer)?;
+        let unit = flight.block.unit;
+        let outcome = match answer {
+            // Where its unit answers to others this is no word on the unit.
+            Ok(Answer::Exception(exception)) if is_unreachable(exception) && self.is_alive(&flight) => {
+                self.counters.exceptions.fetch_add(1, Ordering::Relaxed);
+                self.quiet = 0;
+                self.tell_block(&flight.block, Reason::DeviceRefused, &exception_text(exception));
+                Outcome::Exception(exception)
+            }
+            Err(Failure::TimedOut) if flight.why == Why::Hole => {
+                self.keep_apart(unit);
+                self.counters.timeouts.fetch_add(1, Ordering::Relaxed);
+                Outcome::TimedOut
+            }
+            answer => self.judge(unit, flight.asked, true, answer)?,
+        };
         self.landed(flight.class, &flight.block, flight.why, outcome);
         Ok(())
+    }
+
+    /// Whether a unit is to be thought of as there, though a gateway heard nothing of it to this request.
+    fn is_alive(&self, flight: &Flight) -> bool {
+        let health = self.health.get(flight.block.unit);
+        let answers = health.filter(|health| !health.is_demoted()).map_or(0, Health::answers);
+        flight.block.unheard(answers) || flight.why == Why::Hole
     }
 
     /// One read that is alone on the wire. It ends at `deadline` at the latest; where it `stops`, a stop ends it at once.
@@ -140,11 +169,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let wire = &mut self.wire;
         let mut whole = true;
         let exchange = async {
-            wire.ready(deadline.unwrap_or(started + timeout)).await?;
-            if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                whole = false;
-                return Err(Failure::TimedOut);
+            match deadline {
+                Some(deadline) if Instant::now() < deadline => {
+                    timeout_at(deadline, wire.ready(deadline)).await.unwrap_or(Err(Failure::TimedOut))
+                }
+                Some(_) => Err(Failure::TimedOut),
+                None => wire.ready(started + timeout).await,
             }
+            .inspect_err(|_| whole = false)?;
             let until = wire.send(&pending, timeout).await? + timeout + wire.airtime(&pending);
             let end = deadline.map_or(until, |deadline| deadline.clamp(started, until));
             whole = end == until;
@@ -187,8 +219,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.answered(unit);
                 Ok(Outcome::Garbled)
             }
-            Err(Failure::TimedOut) => {
-                self.timed_out(unit, whole)?;
+            Err(Failure::TimedOut | Failure::Doubtful) => {
+                self.timed_out(unit, asked, whole)?;
                 Ok(Outcome::TimedOut)
             }
             Err(Failure::Taken) => Ok(Outcome::Unusable(Failure::Taken.to_string())),
@@ -204,10 +236,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// A unit, or the gateway for it, answered with an exception.
-    pub(super) fn exception(&mut self, unit: usize, exception: ExceptionCode, started: Instant) {
+    pub(super) fn exception(&mut self, unit: usize, exception: ExceptionCode, asked: Instant) {
         self.counters.exceptions.fetch_add(1, Ordering::Relaxed);
         if is_unreachable(exception) {
-            self.refused(unit, exception, started.elapsed());
+            self.refused(unit, exception, asked);
         } else {
             self.answered(unit);
         }
@@ -220,8 +252,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
         match outcome {
             Outcome::Data(data, asked) => {
+                block.filled();
                 self.take_in(block, &data, asked);
-                self.filled(class, block, why);
+                self.filled(class, block);
             }
             Outcome::Exception(exception) if is_unreachable(exception) => {}
             Outcome::Exception(exception) => self.poll_refused(class, block, why, exception),
@@ -246,9 +279,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             self.plant.replan(class);
         }
         if why == Why::Round {
-            let skipped = self.schedule.land(class, Instant::now());
-            self.counters.overruns.fetch_add(skipped, Ordering::Relaxed);
+            self.round_landed(class);
         }
+    }
+
+    /// A request of a round is over.
+    pub(super) fn round_landed(&mut self, class: usize) {
+        let skipped = self.schedule.land(class, Instant::now());
+        self.counters.overruns.fetch_add(skipped, Ordering::Relaxed);
     }
 
     /// Publishes what a block holds, which was `asked` for at that moment.
@@ -256,7 +294,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.batch.clear();
         for item in &block.items {
             if let Some(entry) = self.plant.entries.get_mut(item.entry) {
-                self.batch.push(entry.update(entry.decode(data, item.offset), asked));
+                self.batch.extend(entry.update(entry.decode(data, item.offset), asked));
                 if !self.again.is_empty() {
                     self.again.seen(item.entry);
                 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{
     health::Health,
-    plant::{Block, Class},
+    plant::{Block, Class, Plant},
 };
 
 #[derive(Debug, Default)]
@@ -71,16 +71,18 @@ impl Schedule {
     }
 
     /// The request that has waited longest, among those due.
-    pub(super) fn next(&self, classes: &[Class], units: &[Health], now: Instant) -> Next {
-        let polls = self.rounds.iter().zip(classes).enumerate().filter_map(|(at, (round, class))| {
+    pub(super) fn next(&self, plant: &Plant, units: &[Health], now: Instant) -> Next {
+        let polls = self.rounds.iter().zip(&plant.classes).enumerate().filter_map(|(at, (round, class))| {
             let health = units.get(round.unit).filter(|health| !health.is_demoted())?;
-            let due = health.rests(now).unwrap_or(round.due);
+            let due = health.rests(now).map_or(round.due, |until| round.due.max(until));
             round.has_more(class).then_some((due, Next::Poll { class: at }))
         });
         let probes = units.iter().enumerate().filter_map(|(unit, health)| {
             let due = health.probe()?;
-            let asks = classes.iter().any(|class| class.unit == unit && !class.blocks.is_empty());
-            asks.then_some((due.max(health.rests(now).unwrap_or(due)), Next::Probe { unit }))
+            plant
+                .probe(unit, 0)
+                .is_some()
+                .then_some((due.max(health.rests(now).unwrap_or(due)), Next::Probe { unit }))
         });
         match polls.chain(probes).min_by_key(|(due, _)| *due) {
             Some((due, next)) if due <= now => next,
@@ -134,11 +136,4 @@ impl Schedule {
             round.left.clear();
         }
     }
-}
-
-/// The request that probes a unit: another one each time, since one alone may be what the device chokes on.
-pub(super) fn probe(classes: &[Class], unit: usize, failures: u32) -> Option<Arc<Block>> {
-    let blocks = || classes.iter().filter(|class| class.unit == unit).flat_map(|class| &class.blocks);
-    let nth = usize::try_from(failures).ok()?.checked_rem(blocks().count())?;
-    blocks().nth(nth).cloned()
 }

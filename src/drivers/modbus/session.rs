@@ -21,7 +21,7 @@ use super::{
     health::{Health, TIMEOUTS},
     plant::Plant,
     poll::Flight,
-    schedule::{self, Next, Schedule},
+    schedule::{Next, Schedule},
     wire::Wire,
 };
 use crate::{
@@ -61,7 +61,7 @@ pub(super) struct Session<'a, S> {
     /// Used again by every publish.
     pub(super) batch: Vec<Update>,
     /// Time-outs in a row in which the peer sent nothing at all.
-    quiet: u32,
+    pub(super) quiet: u32,
     /// The unit that was sent a write, took its bytes, and answered nothing since.
     pub(super) open_write: Option<usize>,
     /// Whether the last turn between looks and polls was a look's.
@@ -126,6 +126,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
                 extras: Vec::new(),
             }
         });
+        // Where answers carry no ids nobody could tell whose they are.
+        let most = if wire.has_ids() { usize::from(endpoint.max_in_flight.max(1)) } else { 1 };
         Self {
             wire,
             delivery,
@@ -136,7 +138,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             again: Again::default(),
             plant,
             timeout: endpoint.timeout,
-            most: usize::from(endpoint.max_in_flight.max(1)),
+            most,
             idle_close: endpoint.idle_close,
             hint: matches!(endpoint.transport, Transport::Tcp { tls: Some(_), .. }).then_some(UNTRUSTED),
             counters: counters.clone(),
@@ -167,7 +169,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             return Err(End::Stopped);
         }
         let now = Instant::now();
-        let next = self.schedule.next(&self.plant.classes, &self.health, now);
+        let next = self.schedule.next(self.plant, &self.health, now);
         let extra = self.next_extra();
         let due_extra = extra.filter(|(_, due)| *due <= now).map(|(at, _)| at);
         let look = self.again.due(&self.plant.entries, &self.health);
@@ -207,6 +209,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             Next::Poll { class } => {
                 let blocks = self.plant.classes.get(class).map(|class| class.blocks.as_slice());
                 match self.schedule.launch(class, blocks.unwrap_or_default()) {
+                    Some(block) if self.is_asked(&block) => {
+                        self.round_landed(class);
+                        Ok(())
+                    }
                     Some(block) => {
                         self.extras.retain(|extra| !Arc::ptr_eq(&extra.block, &block));
                         self.launch(class, block, Why::Round).await
@@ -222,9 +228,11 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
 
     async fn probe(&mut self, unit: usize) -> Result<(), End> {
         let Some(health) = self.health.get_mut(unit) else { return Ok(()) };
-        health.probing();
-        match schedule::probe(&self.plant.classes, unit, health.failures()) {
-            Some(block) => self.launch(0, block, Why::Probe).await,
+        match self.plant.probe(unit, health.failures()) {
+            Some((class, block)) => {
+                health.probing();
+                self.launch(class, block, Why::Probe).await
+            }
             None => Ok(()),
         }
     }
@@ -234,6 +242,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         let now = Instant::now();
         let hole = self.next_hole(now);
         if let Some(Extra { class, block, why, .. }) = hole.as_ref().filter(|hole| hole.due <= now) {
+            // Whatever comes of it, its turn is over.
+            self.plant.holes.insert(block.unit, block.region(), now);
             return self.launch(*class, block.clone(), *why).await;
         }
         let mut wake = until.into_iter().chain(hole.map(|hole| hole.due)).min();
@@ -300,13 +310,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     /// quarter of an hour only. So where every unit is silent and, for as
     /// many time-outs as it takes to ask each six times, not one byte came (three rounds made the units silent, three
     /// more probed them), a new connection is tried. A gateway whose units alone are silent loses nothing by it.
-    pub(super) fn timed_out(&mut self, unit: usize, whole: bool) -> Result<(), End> {
+    pub(super) fn timed_out(&mut self, unit: usize, asked: Instant, whole: bool) -> Result<(), End> {
         self.keep_apart(unit);
         if !whole {
             // A command's deadline was shorter than what the unit is given.
             return Ok(());
         }
         self.counters.timeouts.fetch_add(1, Ordering::Relaxed);
+        if self.health.get(unit).is_some_and(|health| health.is_counted(asked)) {
+            return Ok(());
+        }
         self.quiet = if self.wire.heard { 0 } else { self.quiet.saturating_add(1) };
         let (took, alone) = (self.timeout, self.is_alone(unit));
         if self.health.get_mut(unit).is_some_and(|health| health.timed_out(took, alone)) {
@@ -344,8 +357,12 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     }
 
     /// A gateway answered that it cannot reach the unit.
-    pub(super) fn refused(&mut self, unit: usize, exception: ExceptionCode, took: Duration) {
+    pub(super) fn refused(&mut self, unit: usize, exception: ExceptionCode, asked: Instant) {
         self.quiet = 0;
+        if self.health.get(unit).is_some_and(|health| health.is_counted(asked)) {
+            return;
+        }
+        let took = asked.elapsed();
         let alone = self.is_alone(unit);
         let code = u8::from(exception);
         if self.health.get_mut(unit).is_some_and(|health| health.refused(code, took, alone)) {

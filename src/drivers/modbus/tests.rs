@@ -2,7 +2,13 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod forms;
+mod holes;
+mod pipeline;
 mod polls;
+mod rtu;
+mod settings;
+mod storm;
 mod transactions;
 mod writes;
 
@@ -60,6 +66,12 @@ fn endpoint(address: &str, timeout: Duration) -> ModbusEndpoint {
     }
 }
 
+/// 19,200 baud, even parity: 573 µs a character.
+fn serial() -> ModbusEndpoint {
+    let line = Serial { port: "/dev/ttyS9".to_owned(), baud: 19_200, parity: Parity::Even, stop_bits: 1 };
+    ModbusEndpoint { transport: Transport::Rtu(line), ..endpoint("", TIMEOUT) }
+}
+
 fn unit(unit_id: u8, tags: Vec<Polled>) -> Unit {
     Unit { device: DeviceId(unit_id.into()), unit_id, broadcast: false, dialect: Dialect::default(), tags }
 }
@@ -115,7 +127,7 @@ impl Asked {
     }
 
     fn is_write(&self) -> bool {
-        matches!(self.pdu[0], 5 | 6 | 15 | 16)
+        matches!(self.pdu[0], 5 | 6 | 15 | 16 | 22)
     }
 
     /// The answer to a read of registers, each given by its address.
@@ -131,16 +143,41 @@ impl Asked {
 
     /// The answer to a write that is taken.
     fn echo(&self) -> Vec<u8> {
-        self.pdu[..5].to_vec()
+        self.pdu[..if self.pdu[0] == 22 { 7 } else { 5 }].to_vec()
     }
 }
 
-/// The device's end of the pipe.
-struct Peer(DuplexStream);
+/// CRC-16/MODBUS, bit by bit as the specification draws it, low byte first.
+fn crc(bytes: &[u8]) -> [u8; 2] {
+    let mut crc = 0xFFFF_u16;
+    for byte in bytes {
+        crc ^= u16::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0xA001 } else { crc >> 1 };
+        }
+    }
+    crc.to_le_bytes()
+}
 
-impl Peer {
+fn rtu_frame(unit_id: u8, pdu: &[u8]) -> Vec<u8> {
+    let body = [&[unit_id], pdu].concat();
+    [&body[..], &crc(&body)].concat()
+}
+
+fn tcp_frame(id: u16, unit_id: u8, pdu: &[u8]) -> Vec<u8> {
+    let length = u16::try_from(pdu.len() + 1).unwrap();
+    [&id.to_be_bytes()[..], &[0, 0], &length.to_be_bytes(), &[unit_id], pdu].concat()
+}
+
+/// The device's end of the pipe: of Modbus TCP, or of RTU.
+struct Peer<S = DuplexStream>(S, bool);
+
+impl<S: AsyncRead + Unpin> Peer<S> {
     /// The next request; `None` when the session is gone.
     async fn asked(&mut self) -> Option<Asked> {
+        if self.1 {
+            return self.asked_rtu().await;
+        }
         let mut header = [0; 7];
         self.0.read_exact(&mut header).await.ok()?;
         assert_eq!(header[2..4], [0, 0], "protocol id");
@@ -150,22 +187,62 @@ impl Peer {
         Some(Asked { at: Instant::now(), id, unit_id: header[6], pdu })
     }
 
+    async fn asked_rtu(&mut self) -> Option<Asked> {
+        let mut frame = vec![0; 8];
+        self.0.read_exact(&mut frame).await.ok()?;
+        let more = match frame[1] {
+            1..=6 => 0,
+            15 | 16 => usize::from(frame[6]) + 1,
+            22 => 2,
+            other => panic!("function {other} in {frame:02X?}"),
+        };
+        let mut rest = vec![0; more];
+        self.0.read_exact(&mut rest).await.ok()?;
+        frame.extend(rest);
+        let (body, check) = frame.split_at(frame.len() - 2);
+        assert_eq!(check, crc(body), "{frame:02X?}");
+        Some(Asked { at: Instant::now(), id: 0, unit_id: body[0], pdu: body[1..].to_vec() })
+    }
+}
+
+impl<S: AsyncWrite + Unpin> Peer<S> {
     async fn say(&mut self, id: u16, unit_id: u8, pdu: &[u8]) {
-        let mut frame = id.to_be_bytes().to_vec();
-        frame.extend([0, 0]);
-        frame.extend(u16::try_from(pdu.len() + 1).unwrap().to_be_bytes());
-        frame.push(unit_id);
-        frame.extend(pdu);
+        let frame = if self.1 { rtu_frame(unit_id, pdu) } else { tcp_frame(id, unit_id, pdu) };
         self.bytes(&frame).await;
     }
 
+    /// Nobody may be there any more to hear it.
     async fn bytes(&mut self, bytes: &[u8]) {
-        self.0.write_all(bytes).await.unwrap();
+        drop(self.0.write_all(bytes).await);
     }
 
     async fn answer(&mut self, asked: &Asked, pdu: &[u8]) {
         self.say(asked.id, asked.unit_id, pdu).await;
     }
+}
+
+/// A device that answers whenever it likes: each answer after the time that `answer` says, whatever comes between.
+fn free_device(
+    peer: Peer,
+    mut answer: impl FnMut(&Asked) -> Option<(Duration, Vec<u8>)> + Send + 'static,
+) -> Arc<Mutex<Vec<Asked>>> {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let kept = log.clone();
+    let (input, output) = tokio::io::split(peer.0);
+    let mut input = Peer(input, peer.1);
+    let output = Arc::new(tokio::sync::Mutex::new(Peer(output, peer.1)));
+    tokio::spawn(async move {
+        while let Some(asked) = input.asked().await {
+            kept.lock().unwrap().push(asked.clone());
+            let Some((delay, pdu)) = answer(&asked) else { continue };
+            let output = output.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(delay).await;
+                output.lock().await.answer(&asked, &pdu).await;
+            });
+        }
+    });
+    log
 }
 
 /// What a device does with each request; `None` is silence. All requests are kept.
@@ -207,7 +284,11 @@ struct Rig {
 }
 
 fn start(units: &[Unit]) -> (Rig, Peer) {
-    run(Modbus::new(endpoint("plc:502", TIMEOUT), units, Arc::default()))
+    start_on(endpoint("plc:502", TIMEOUT), units)
+}
+
+fn start_on(endpoint: ModbusEndpoint, units: &[Unit]) -> (Rig, Peer) {
+    run(Modbus::new(endpoint, units, Arc::default()))
 }
 
 fn run(driver: Modbus) -> (Rig, Peer) {
@@ -221,11 +302,12 @@ fn run_with(mut driver: Modbus, delivery: Delivery) -> (Rig, Peer) {
     let told = Arc::new(Recorder::default());
     let sink = Sink::new(told.clone());
     let counters = driver.counters.clone();
+    let is_rtu = matches!(framing(&driver.endpoint), Framing::Rtu(_));
     let task = tokio::spawn(async move {
         let end = driver.serve(ours, delivery, &mut inbox, &sink).await;
         (driver, end)
     });
-    (Rig { queue, told, counters, stop, task }, Peer(theirs))
+    (Rig { queue, told, counters, stop, task }, Peer(theirs, is_rtu))
 }
 
 impl Rig {

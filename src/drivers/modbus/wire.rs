@@ -36,6 +36,8 @@ const UNASKED: u32 = 1000;
 
 /// So many ids back an answer is a late one of ours.
 const RECENT: u16 = 1000;
+/// The first ids are far from those that peers make up, such as 0, 1 or their own count, so that these are told.
+const FIRST: u16 = 0x1000;
 
 /// The runtime's timers end up to two milliseconds late, which is much beside a silence of this length at most.
 const FINE: Duration = Duration::from_millis(5);
@@ -60,6 +62,8 @@ pub(super) struct Wire<S> {
     gap: Duration,
     /// The id of the last answer that fitted but for its id, and the id that was asked with.
     foreign: Option<(u16, u16)>,
+    /// Whether the first bytes of `input` were there before the request, so that their frame is no answer to it.
+    stale: bool,
 }
 
 /// How frames are told apart on a stream.
@@ -92,6 +96,9 @@ pub(super) enum Failure {
     /// The unit answered, but what came had been spoilt on its way.
     #[error("an answer whose checksum is wrong")]
     Garbled,
+    /// The same bytes as those of the request were heard, and it is not known whether the line echoes.
+    #[error("only the bytes of the write itself were heard, which may be an echo of the line")]
+    Doubtful,
     /// The line was never free for the request: nothing was sent.
     #[error("the line never falls silent, so nothing was sent")]
     Taken,
@@ -120,8 +127,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     ) -> Self {
         let input = BytesMut::with_capacity(CHUNK);
         let free = Instant::now() + delay;
-        let (transaction, unasked, heard, spoke, foreign) = (0, 0, false, false, None);
-        Self { stream, input, framing, transaction, counters, unasked, heard, spoke, free, gap, foreign }
+        let (transaction, unasked, heard, spoke) = (FIRST, 0, false, false);
+        let (foreign, stale) = (None, false);
+        Self {
+            stream,
+            input,
+            framing,
+            transaction,
+            counters,
+            unasked,
+            heard,
+            spoke,
+            free,
+            gap,
+            foreign,
+            stale,
+        }
     }
 
     /// Whether an answer tells which request it is for.
@@ -134,7 +155,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         matches!(&self.framing, Framing::Rtu(line) if line.may_echo())
     }
 
-    /// How long the characters of a request and of its usual answer take.
+    /// How long the characters of a request's usual answer take.
     pub(super) fn airtime(&self, pending: &Pending) -> Duration {
         match &self.framing {
             Framing::Mbap { .. } => Duration::ZERO,
@@ -165,41 +186,61 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Waits until a request may leave: the pauses are over and a serial line is silent. Cancel-safe.
     pub(super) async fn ready(&mut self, until: Instant) -> Result<(), Failure> {
+        if self.has_ids() {
+            sleep_until(self.free).await;
+            return Ok(());
+        }
+        let started = Instant::now();
+        let patience = started + until.saturating_duration_since(started) / 2;
         let mut dozed = false;
         loop {
-            let free = match &self.framing {
-                Framing::Mbap { .. } => self.free,
-                Framing::Rtu(line) => {
-                    let free = self.free.max(line.silent_from());
-                    // What lies there was said before the request, so it cannot be its answer.
-                    if let Some(filled) = self.fill().now_or_never() {
-                        filled?;
-                    }
-                    free
-                }
-            };
-            if let Framing::Rtu(line) = &mut self.framing
-                && !self.input.is_empty()
-            {
-                line.heard();
-                self.drop_input();
-                if Instant::now() >= until {
-                    return Err(Failure::Taken);
-                }
-                dozed = false;
-                continue;
+            // What lies there was said before the request, so it cannot be its answer.
+            let mut spoke = false;
+            while let Some(filled) = self.fill().now_or_never() {
+                filled?;
+                spoke |= self.discard()?;
             }
-            if Instant::now() >= free {
+            let mut free = self.free;
+            if let Framing::Rtu(line) = &mut self.framing {
+                // Others speak on it all the time: then their usual pauses must do.
+                if Instant::now() >= patience {
+                    line.ended(true);
+                }
+                free = free.max(line.silent_from());
+            }
+            let now = Instant::now();
+            if now >= free {
                 return Ok(());
             }
-            match &self.framing {
-                Framing::Mbap { .. } => sleep_until(free).await,
-                Framing::Rtu(_) => tokio::select! {
-                    filled = self.fill() => filled?,
-                    () = sleep_until(free) => {}
-                    // Where time is made up for a test, it does not pass meanwhile: the timer above has the last word.
-                    () = doze(free), if !dozed => dozed = true,
-                },
+            tokio::select! {
+                filled = self.fill() => {
+                    filled?;
+                    spoke |= self.discard()?;
+                }
+                () = sleep_until(free) => {}
+                // Where time is made up for a test it does not pass meanwhile: the timer above has the last word.
+                () = doze(free), if !dozed => dozed = true,
+            }
+            if spoke && now >= until {
+                return Err(Failure::Taken);
+            }
+        }
+    }
+
+    /// Drops what was heard and answers nothing; whether that was said on a serial line.
+    fn discard(&mut self) -> Result<bool, Failure> {
+        match &mut self.framing {
+            Framing::Mbap { .. } => {
+                while take(&mut self.input)?.is_some() {
+                    self.drop_frame()?;
+                }
+                Ok(false)
+            }
+            Framing::Rtu(_) if self.input.is_empty() => Ok(false),
+            Framing::Rtu(line) => {
+                line.heard();
+                self.drop_input();
+                Ok(true)
             }
         }
     }
@@ -207,7 +248,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Sends a request; its last character leaves at the moment that is answered.
     pub(super) async fn send(&mut self, pending: &Pending, patience: Duration) -> Result<Instant, Failure> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
-        (self.heard, self.unasked) = (false, 0);
+        (self.heard, self.unasked, self.stale) = (false, 0, !self.input.is_empty());
         let sending = async {
             self.stream.write_all(&pending.frame).await?;
             self.stream.flush().await
@@ -262,13 +303,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             }
         };
         if let Framing::Rtu(line) = &mut self.framing {
-            line.ended(result.is_ok());
+            // Bytes behind an answer may be the beginning of more.
+            let clean = line.is_clean(open.first().map(P::as_ref), &self.input);
+            line.ended(result.is_ok() && clean);
+            if clean {
+                self.input.clear();
+            }
             self.drop_input();
         }
         if matches!(result, Err(Failure::Garbled)) {
             self.counters.garbled.fetch_add(1, Ordering::Relaxed);
         }
-        if result.is_ok() {
+        if matches!(result, Ok(_) | Err(Failure::Garbled)) {
             self.free = self.free.max(Instant::now() + self.gap);
         }
         result
@@ -277,19 +323,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Watches the stream while nothing is asked; ends only with it. Cancel-safe.
     pub(super) async fn idle(&mut self) -> Failure {
         loop {
-            let step = match &mut self.framing {
-                Framing::Mbap { .. } => match take(&mut self.input) {
-                    Ok(Some(_unasked)) => self.drop_frame(),
-                    Ok(None) => self.fill().await,
-                    Err(failure) => Err(failure),
-                },
-                Framing::Rtu(line) => {
-                    if !self.input.is_empty() {
-                        line.heard();
-                    }
-                    self.drop_input();
-                    self.fill().await
-                }
+            let step = match self.discard() {
+                Ok(_) => self.fill().await,
+                Err(failure) => Err(failure),
             };
             if let Err(failure) = step {
                 return failure;
@@ -307,6 +343,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             Framing::Mbap { check_ids } => *check_ids,
         };
         while let Some(frame) = take(&mut self.input)? {
+            if std::mem::take(&mut self.stale) && !check_ids {
+                self.drop_frame()?;
+                continue;
+            }
             let mut pendings = open.iter().map(P::as_ref).enumerate();
             let found = pendings.find(|(_, pending)| {
                 pending.unit_id == frame.unit_id && (!check_ids || pending.transaction == frame.transaction)

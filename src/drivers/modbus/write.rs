@@ -1,7 +1,7 @@
 //! One write: permit, one frame, read-back.
 //!
 //! The frame leaves once and is never repeated, whatever comes of it; only where the device says that it does not have the
-//! function, and so did nothing, another one is tried once (`form`). Once the permit was granted the command is answered
+//! function, and so did nothing, another one is tried (`form`), each once. Once the permit was granted the command is answered
 //! with what is known, and `unknown` where nothing is.
 
 use std::time::Duration;
@@ -9,23 +9,24 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::Instant,
+    time::{Instant, timeout_at},
 };
 use tokio_modbus::ExceptionCode;
 
 use super::{
     again::{LOOK_AGAIN, Waiting},
-    form::Form,
+    form::{Form, cells},
     plant::{Data, Entry, Learned, holds},
     poll,
     session::{End, Session},
+    verdict::{Held, Said, held, refusal, rejected, verdict},
     wire::Failure,
 };
 use crate::{
     codec::modbus::{Answer, exception_text},
-    codec::value::{Fault, Raw},
+    codec::value::Raw,
     link::Command,
-    model::{Outcome, Refusal, Report, Rule, Value},
+    model::{Outcome, Report, Rule, Value},
     profile::modbus::Writes,
 };
 
@@ -35,6 +36,9 @@ const UNDELIVERED: &str =
 
 /// Pause after a broadcast, in which devices carry it out (Modbus over serial line V1.02, section 2.4.1).
 const TURNAROUND: Duration = Duration::from_millis(100);
+
+/// Why nothing is known of a write that a device was not given its time for.
+const UNSETTLED: &str = "there was less time than the device needs to settle";
 
 /// What came of sending.
 enum Sent {
@@ -46,28 +50,6 @@ enum Sent {
     Over(Report),
     /// On the command and on the session.
     Ended(Report, End),
-}
-
-/// What the device said to the frame.
-#[derive(Debug)]
-pub(super) enum Said {
-    /// It echoed the write.
-    Yes,
-    /// Exception 0x05: it took the write and needs time.
-    Later,
-    /// An answer that is not the echo of what was sent.
-    Else(String),
-    /// An exception after which the device may have carried the write out all the same.
-    Failed(ExceptionCode),
-}
-
-/// What the device holds.
-struct Held {
-    value: Result<Value, Fault>,
-    /// Whether it is bit for bit what was sent.
-    same: bool,
-    /// The register, where it is one.
-    word: Option<u16>,
 }
 
 /// A write whose tag and value are settled.
@@ -95,7 +77,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if self.plant.is_broadcast(unit) {
             return self.broadcast(command, &order, form).await;
         }
-        if command.read_first || form.is_modified() || self.wire.may_echo() {
+        let may_echo = form.is_echoed() && self.wire.may_echo();
+        if command.read_first || form.is_modified() || may_echo {
             let looked = self.look(order.at, &order.raw, command.deadline, true).await?;
             if let Err(problem) = order.note(looked, command.read_first, form) {
                 command.answer(Report::new(Outcome::NotSent, problem));
@@ -108,7 +91,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let (report, end) = match sent {
             Sent::Said(said) => return self.read_back(command, order, said).await,
-            Sent::Refused(exception) => (refusal(exception), Ok(())),
+            Sent::Refused(exception) => (refusal(exception, cells(&order.raw)), Ok(())),
             Sent::Over(report) => (report, Ok(())),
             Sent::Ended(report, end) => (report, Err(end)),
         };
@@ -182,117 +165,143 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// Waits until the line is free for a write, which is the last moment at which it can be told for sure that nothing left.
     async fn line_free(&mut self, unit: usize, deadline: Instant) -> Result<(), Sent> {
         let not_sent = |text: String| Sent::Over(Report::new(Outcome::NotSent, text));
+        let late = || not_sent("its deadline passed before it could be sent".to_owned());
         self.let_rest(unit);
-        match self.wire.ready(deadline).await {
-            Ok(()) => {}
-            Err(Failure::Lost(problem)) => return Err(lost_before(problem)),
-            Err(failure) => return Err(not_sent(failure.to_string())),
+        let stopped = self.stop.clone().cancelled_owned();
+        let ready = tokio::select! {
+            biased;
+            () = stopped => return Err(not_sent("the connection is being closed".to_owned())),
+            ready = timeout_at(deadline, self.wire.ready(deadline)) => ready,
+        };
+        match ready {
+            Ok(Ok(())) => {}
+            Ok(Err(Failure::Lost(problem))) => return Err(lost_before(problem)),
+            Ok(Err(failure)) => return Err(not_sent(failure.to_string())),
+            Err(_elapsed) => return Err(late()),
         }
         // A connection that is known to be lost takes nothing: the command can be told so for sure.
         if let Some(failure) = self.wire.idle().now_or_never() {
             return Err(lost_before(failure.to_string()));
         }
         if Instant::now() >= deadline {
-            return Err(not_sent("its deadline passed before it could be sent".to_owned()));
+            return Err(late());
         }
         Ok(())
     }
 
-    /// The device says that it does not have the function: the other one for the same value is tried once.
+    /// The device says that it does not have the function: another one for the same value is tried, each once.
     async fn send_otherwise(
         &mut self,
         command: &mut Command,
         order: &mut Order,
-        form: Form,
-        exception: ExceptionCode,
+        mut form: Form,
+        first: ExceptionCode,
     ) -> Sent {
-        let Some((entry, writes, _)) = self.writes_of(order.at) else { return Sent::Refused(exception) };
-        let unit = entry.unit;
-        let Some(other) = form.other(entry, &order.raw, writes, exception) else {
-            return Sent::Refused(exception);
-        };
-        if other.is_modified() && order.word.is_none() {
-            match self.look(order.at, &order.raw, command.deadline, false).await {
-                Ok(Ok(held)) => order.word = held.word,
-                Ok(Err(_)) => return Sent::Refused(exception),
-                Err(end) => return Sent::Ended(refusal(exception), end),
+        let refused = refusal(first, cells(&order.raw));
+        let (mut exception, mut tried) = (first, vec![form]);
+        loop {
+            let Some((entry, writes, learned)) = self.writes_of(order.at) else { break };
+            let unit = entry.unit;
+            let other = form.other(entry, &order.raw, writes, learned, exception);
+            let Some(other) = other.filter(|other| !tried.contains(other)) else { break };
+            let masked = form == Form::Mask;
+            if masked && exception == ExceptionCode::IllegalFunction {
+                self.learn(unit, |_, learned| learned.no_mask = true, order.at);
+            }
+            // What was read before another try may have changed since.
+            if other.is_modified() && !form.is_modified() {
+                match self.look(order.at, &order.raw, command.deadline, false).await {
+                    Ok(Ok(held)) => order.word = held.word,
+                    Ok(Err(problem)) => return Sent::Over(not_otherwise(refused, &problem)),
+                    Err(end) => return Sent::Ended(refused, end),
+                }
+            }
+            match self.send(command, order, other, true).await {
+                Sent::Refused(next) if next == exception || next == ExceptionCode::IllegalFunction => {
+                    tried.push(other);
+                    (form, exception) = (other, next);
+                }
+                // Nothing of it left, so the first answer stands.
+                Sent::Over(report) if report.outcome == Outcome::NotSent => {
+                    return Sent::Over(not_otherwise(refused, &report.message));
+                }
+                Sent::Ended(report, end) if report.outcome == Outcome::NotSent => {
+                    return Sent::Ended(not_otherwise(refused, &report.message), end);
+                }
+                sent @ (Sent::Said(_) | Sent::Refused(_)) => {
+                    self.learn(
+                        unit,
+                        |entry, learned| {
+                            other.learn(entry, learned);
+                            learned.no_mask |= masked;
+                        },
+                        order.at,
+                    );
+                    return sent;
+                }
+                sent => return sent,
             }
         }
-        match self.send(command, order, other, true).await {
-            Sent::Refused(second) if second == exception || second == ExceptionCode::IllegalFunction => {
-                Sent::Refused(exception)
-            }
-            // Nothing of it left, so the first answer stands.
-            Sent::Over(report) if report.outcome == Outcome::NotSent => {
-                let text = format!(
-                    "{}; another function was not tried: {}",
-                    refusal(exception).message,
-                    report.message
-                );
-                Sent::Over(Report { message: text, ..refusal(exception) })
-            }
-            sent => {
-                if matches!(sent, Sent::Said(_) | Sent::Refused(_))
-                    && let Some(entry) = self.plant.entries.get(order.at)
-                    && let Some(member) = self.plant.units.get_mut(unit)
-                {
-                    other.learn(entry, &mut member.learned);
-                }
-                sent
-            }
+        Sent::Refused(first)
+    }
+
+    fn learn(&mut self, unit: usize, what: impl FnOnce(&Entry, &mut Learned), at: usize) {
+        if let Some(entry) = self.plant.entries.get(at)
+            && let Some(member) = self.plant.units.get_mut(unit)
+        {
+            what(entry, &mut member.learned);
         }
     }
 
     /// A write to all devices at once: nothing answers, and nothing can be read back.
     async fn broadcast(&mut self, mut command: Command, order: &Order, form: Form) -> Result<(), End> {
-        let request =
-            self.plant.entries.get(order.at).and_then(|entry| form.request(entry, &order.raw, None));
-        let refused = |rule: Outcome, text: &str| Report::new(rule, text);
-        let Some(request) = request else {
+        let (report, end) = match self.spread(&mut command, order, form).await {
+            Sent::Over(report) => (report, Ok(())),
+            Sent::Ended(report, end) => (report, Err(end)),
+            // Nothing is heard after it.
+            Sent::Said(_) | Sent::Refused(_) => return Ok(()),
+        };
+        if report.outcome == Outcome::Sent {
+            for at in self.plant.reached(order.at) {
+                self.doubt(at);
+            }
+        }
+        command.answer(report);
+        end
+    }
+
+    async fn spread(&mut self, command: &mut Command, order: &Order, form: Form) -> Sent {
+        let over = |outcome: Outcome, text: &str| Sent::Over(Report::new(outcome, text));
+        let Some(entry) = self.plant.entries.get(order.at) else {
+            return over(Outcome::NotSent, "no such tag");
+        };
+        let unit = entry.unit;
+        let Some(request) = form.request(entry, &order.raw, None) else {
             let text = "a part of a register cannot be written to all devices at once without FC 22";
-            command.answer(refused(Outcome::NotSent, text));
-            return Ok(());
+            return over(Outcome::NotSent, text);
         };
         if command.read_first {
             let text = "a broadcast goes to all devices at once, so there is no value to compare with";
-            command.answer(refused(Outcome::Rejected(Rule::Expectation), text));
-            return Ok(());
+            return over(Outcome::Rejected(Rule::Expectation), text);
         }
         let pending = match self.wire.prepare(0, request) {
             Ok(pending) => pending,
-            Err(error) => {
-                command.answer(Report::new(Outcome::NotSent, error.to_string()));
-                return Ok(());
-            }
+            Err(error) => return over(Outcome::NotSent, &error.to_string()),
         };
-        let unit = self.plant.entries.get(order.at).map(|entry| entry.unit).unwrap_or_default();
-        match self.line_free(unit, command.deadline).await {
-            Ok(()) => {}
-            Err(Sent::Ended(report, end)) => {
-                command.answer(report);
-                return Err(end);
-            }
-            Err(Sent::Over(report)) => {
-                command.answer(report);
-                return Ok(());
-            }
-            Err(Sent::Said(_) | Sent::Refused(_)) => return Ok(()),
+        if let Err(sent) = self.line_free(unit, command.deadline).await {
+            return sent;
         }
         if let Err(report) = command.grant(None) {
-            command.answer(report);
-            return Ok(());
+            return Sent::Over(report);
         }
         match self.wire.send(&pending, self.timeout).await {
             Ok(sent) => {
                 self.wire.pause(sent, TURNAROUND);
-                let text = "sent to all devices on the line; none of them answers a broadcast";
-                command.answer(Report::new(Outcome::Sent, text));
-                Ok(())
+                over(Outcome::Sent, "sent to all devices on the line; none of them answers a broadcast")
             }
             Err(failure) => {
                 let text = format!("the connection broke while it was sent: {failure}");
-                command.answer(Report::new(Outcome::Unknown, text));
-                Err(End::Lost(failure.to_string()))
+                Sent::Ended(Report::new(Outcome::Unknown, text), End::Lost(failure.to_string()))
             }
         }
     }
@@ -332,6 +341,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.misfit(unit);
                 Sent::Said(Said::Else(failure.to_string()))
             }
+            // Whether it did anything shows when it is read back.
+            Err(failure @ Failure::Doubtful) => match self.timed_out(unit, started, whole) {
+                Ok(()) => Sent::Said(Said::Else(failure.to_string())),
+                Err(end) => Sent::Ended(Report::new(Outcome::Unknown, failure.to_string()), end),
+            },
             Err(Failure::TimedOut | Failure::Taken) => {
                 let text = format!(
                     "no answer within {} ms: the device may have taken the value; it was sent once and is not repeated",
@@ -339,7 +353,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 );
                 let report = Report::new(Outcome::Unknown, text);
                 self.open_write = Some(unit);
-                match self.timed_out(unit, whole) {
+                match self.timed_out(unit, started, whole) {
                     Ok(()) if self.delivery.is_open() => {
                         Sent::Ended(report, End::Lost(UNDELIVERED.to_owned()))
                     }
@@ -362,19 +376,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     async fn read_back(&mut self, command: Command, order: Order, said: Said) -> Result<(), End> {
         let Order { at, raw, current: previous, .. } = order;
         let settle = self.plant.entries.get(at).map(|entry| entry.settle).unwrap_or_default();
-        let later = matches!(said, Said::Later);
-        if (later || !settle.is_zero()) && !self.again.is_full() {
-            let due = Instant::now() + settle;
-            let waiting = Waiting { command, raw, previous, said };
-            if !settle.is_zero() {
-                self.again.wait(at, due, waiting);
-                return Ok(());
-            }
-            return self.look_for(at, waiting, None).await;
+        let (settled, deadline) = (Instant::now() + settle, command.deadline);
+        let full = self.again.is_full() && (matches!(said, Said::Later) || !settle.is_zero());
+        let waiting = Waiting { command, raw, previous, said, settled };
+        if settle.is_zero() || full {
+            let last = full.then_some("; too many writes wait for their device already");
+            return self.look_for(at, waiting, last).await;
         }
-        let last = later.then_some("; too many writes wait for their device already");
-        let waiting = Waiting { command, raw, previous, said };
-        self.look_for(at, waiting, last).await
+        self.again.wait(at, settled.min(deadline), waiting);
+        Ok(())
     }
 
     /// Looks whether a device holds the value now. Answers the command, unless the device asked for time and its deadline
@@ -385,11 +395,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         waiting: Waiting,
         last: Option<&str>,
     ) -> Result<(), End> {
-        let Waiting { command, raw, previous, said } = waiting;
+        let Waiting { command, raw, previous, said, settled } = waiting;
         let started = Instant::now();
         let later = matches!(said, Said::Later);
+        let early = started < settled;
         if started >= command.deadline {
-            let report = verdict(&said, Err("its turn did not come again before its deadline"), "");
+            let why = if early { UNSETTLED } else { "its turn did not come again before its deadline" };
+            let report = verdict(&said, Err(why), "");
             self.close(at, command, Report { previous, ..report });
             return Ok(());
         }
@@ -398,7 +410,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         // A look that took long gives as much time to others.
         let due = Instant::now() + started.elapsed().max(LOOK_AGAIN);
         if later && looked.is_ok() && !same && last.is_none() && due < command.deadline {
-            self.again.wait(at, due, Waiting { command, raw, previous, said });
+            self.again.wait(at, due, Waiting { command, raw, previous, said, settled });
             return Ok(());
         }
         let late = match (same, last) {
@@ -406,7 +418,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             (false, Some(why)) => format!(" and did not hold the value yet{why}"),
             (false, None) => " and did not hold the value by the deadline".to_owned(),
         };
-        let report = Report { previous, ..verdict(&said, held(&looked), &late) };
+        // What a device holds while it is given time says nothing against the write.
+        let shown = if early && !same && looked.is_ok() { Err(UNSETTLED) } else { held(&looked) };
+        let report = Report { previous, ..verdict(&said, shown, &late) };
         self.close(at, command, report);
         looked.map(drop)
     }
@@ -446,7 +460,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         deadline: Instant,
         stops: bool,
     ) -> Result<Result<Held, String>, End> {
-        let Some(block) = self.plant.alone(at) else { return Ok(Err("no such tag".to_owned())) };
+        let block = match self.plant.alone(at) {
+            Ok(block) => block,
+            Err(why) => return Ok(Err(why)),
+        };
         let (data, asked) = match self.read(&block, Some(deadline), stops).await? {
             poll::Outcome::Data(data, asked) => (data, asked),
             poll::Outcome::Exception(exception) => return Ok(Err(exception_text(exception))),
@@ -488,61 +505,7 @@ fn lost_before(problem: String) -> Sent {
     Sent::Ended(report, End::Lost(problem))
 }
 
-fn refusal(exception: ExceptionCode) -> Report {
-    let text = exception_text(exception);
-    let text = match exception {
-        ExceptionCode::GatewayPathUnavailable => {
-            format!("the gateway has no path to the device and passed nothing on: {text}")
-        }
-        _ => format!("the device refused the write: {text}"),
-    };
-    Report { code: Some(u8::from(exception)), ..Report::new(Outcome::Refused, text) }
-}
-
-/// What a look showed, or why it showed nothing.
-fn held(looked: &Result<Result<Held, String>, End>) -> Result<&Held, &str> {
-    match looked {
-        Ok(held) => held.as_ref().map_err(String::as_str),
-        Err(End::Lost(problem)) => Err(problem),
-        Err(End::Stopped | End::Idle(..)) => Err("the connection is being closed"),
-    }
-}
-
-/// What to tell of a write that the device answered, given what it holds afterwards.
-///
-/// What is read back counts for more than what was said: a device that holds what was sent is as it was asked to be,
-/// whatever it answered.
-fn verdict(said: &Said, held: Result<&Held, &str>, late: &str) -> Report {
-    // The outcomes where something else is read back, and where nothing is.
-    let (differs, unread, code) = match said {
-        Said::Yes => (Outcome::Differs, Outcome::Written, None),
-        Said::Later => (Outcome::Unknown, Outcome::Unknown, Some(ExceptionCode::Acknowledge)),
-        Said::Failed(exception) => (Outcome::Unknown, Outcome::Unknown, Some(*exception)),
-        Said::Else(_) => (Outcome::Differs, Outcome::Unknown, None),
-    };
-    let acknowledged = matches!(said, Said::Yes | Said::Later);
-    let said = match said {
-        Said::Yes => "the device acknowledged the write".to_owned(),
-        Said::Later => format!("the device took the write, asked for time (exception 0x05){late}"),
-        Said::Failed(exception) => {
-            format!("the write was answered with {}, which leaves it open", exception_text(*exception))
-        }
-        Said::Else(misfit) => misfit.clone(),
-    };
-    let (outcome, value, held) = match held {
-        Ok(Held { value, same, .. }) => {
-            let text = match value {
-                Ok(value) => format!("read back, it holds {value}"),
-                Err(fault) => format!("read back, {fault}"),
-            };
-            (if *same { Outcome::Confirmed } else { differs }, value.as_ref().ok().cloned(), text)
-        }
-        Err(problem) => (unread, None, format!("reading back failed: {problem}")),
-    };
-    let code = code.map(u8::from);
-    Report { value, acknowledged, code, ..Report::new(outcome, format!("{said}; {held}")) }
-}
-
-fn rejected(refusal: &Refusal) -> Report {
-    Report::new(Outcome::Rejected(refusal.rule()), refusal.to_string())
+fn not_otherwise(refused: Report, problem: &str) -> Report {
+    let message = format!("{}; another function was not tried: {problem}", refused.message);
+    Report { message, ..refused }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{client::Pipes, plant::Plant};
 use crate::{
     link::Host,
-    model::{LinkState, Value},
+    model::{LinkState, Quality, Reason, Value},
 };
 
 /// A call's structured content, which its text must repeat.
@@ -32,8 +32,51 @@ async fn values_leave_exact() {
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
-    assert!(content(&read)["tags"][0]["age_ms"].is_u64());
+    let energy =
+        content(&read)["tags"].as_array().unwrap().iter().find(|row| row["tag"] == "boiler/energy").cloned();
+    assert!(energy.unwrap()["age_ms"].is_u64());
     assert_eq!(read["isError"], false);
+}
+
+#[tokio::test]
+async fn numbers_with_words_have_both_and_arrays_are_arrays() {
+    let plant = Plant::new(0);
+    let mut client = Pipes::open(&plant.mcp).await;
+    plant.publish("boiler/mode", Value::U64(1));
+    plant.publish("boiler/curve", Value::Array([Value::F32(0.1), Value::F32(-2.5)].into()));
+    let read = client.call("read_tags", json!({ "tags": ["boiler/mode", "boiler/curve"] })).await;
+    let rows = content(&read)["tags"].clone();
+    assert_eq!((&rows[0]["tag"], &rows[0]["value"]), (&json!("boiler/curve"), &json!([0.1, -2.5])));
+    assert!(rows[0]["label"].is_null());
+    assert_eq!((&rows[1]["value"], &rows[1]["label"]), (&json!(1), &json!("auto")));
+    let listed = client.call("list_tags", json!({ "filter": "boiler/[mc]*" })).await;
+    let rows = content(&listed)["tags"].clone();
+    assert_eq!((&rows[0]["type"], &rows[0]["count"]), (&json!("float32"), &json!(2)));
+    assert_eq!(rows[1]["labels"], json!({ "0": "off", "1": "auto" }));
+    assert!(rows[1]["count"].is_null() && rows[0]["labels"].is_null());
+    let resource = client.request("resources/read", json!({ "uri": "fieldbridge://tags/boiler/mode" })).await;
+    let text = resource["result"]["contents"][0]["text"].as_str().unwrap();
+    let tag: Json = serde_json::from_str(text).unwrap();
+    assert_eq!(
+        (&tag["value"], &tag["label"], &tag["labels"]["0"]),
+        (&json!(1), &json!("auto"), &json!("off"))
+    );
+}
+
+/// What a driver says beside a good value is its label; beside any other it says why.
+#[tokio::test]
+async fn a_detail_is_a_label_where_all_is_well() {
+    let plant = Plant::new(0);
+    let mut client = Pipes::open(&plant.mcp).await;
+    for (quality, label, detail) in [
+        (Quality::Good, json!("warm"), Json::Null),
+        (Quality::Bad(Reason::NotAvailable), Json::Null, json!("warm")),
+    ] {
+        plant.say("boiler/temperature", Value::F64(71.5), quality, "warm");
+        let read = client.call("read_tags", json!({ "tags": ["boiler/temperature"] })).await;
+        let row = content(&read)["tags"][0].clone();
+        assert_eq!((&row["label"], &row["detail"]), (&label, &detail), "{row}");
+    }
 }
 
 #[tokio::test]
@@ -81,7 +124,7 @@ async fn pages_follow_each_other_and_survive_a_reload() {
         let expected = match (tool, arguments["device"].as_str()) {
             ("read_tags", _) => 251,
             (_, Some(_)) => 250,
-            _ => 254,
+            _ => 256,
         };
         assert_eq!(seen.len(), expected, "{tool}");
     }

@@ -174,7 +174,7 @@ async fn resources_are_paged(many: usize) {
         }
         params = json!({ "cursor": result["nextCursor"] });
     }
-    assert_eq!(uris.len(), many + 4 + 3);
+    assert_eq!(uris.len(), many + 6 + 3);
     assert_eq!(uris.iter().collect::<HashSet<_>>().len(), uris.len());
     assert_eq!(uris[0], "fieldbridge://devices/boiler");
     assert_eq!(pages > 1, many > 1000);

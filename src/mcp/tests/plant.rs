@@ -16,8 +16,8 @@ use crate::{
     link::{Host, Sink, queue},
     mcp::Mcp,
     model::{
-        Accepted, Access, Device, Kind, Limits, LinkState, Outcome, Quality, Refusal, Report, Setpoint, Tag,
-        TagId, TagPath, Update, Value,
+        Accepted, Access, Device, Kind, Labels, Limits, LinkState, Outcome, Quality, Refusal, Report,
+        Setpoint, Tag, TagId, TagPath, Update, Value,
     },
     store::{Connection, DeviceLayout, Layout, Store, TagLayout},
 };
@@ -65,6 +65,12 @@ fn tag(path: &str, kind: Kind, access: Access) -> Arc<Tag> {
     })
 }
 
+fn labelled(path: &str) -> Arc<Tag> {
+    let labels = Labels::new([(0, "off".into()), (1, "auto".into())]);
+    let plain = Tag::clone(&tag(path, Kind::Uint16, Access::ReadOnly));
+    Arc::new(Tag { labels: Some(labels.into()), unit: None, ..plain })
+}
+
 /// A tag for what needs no plant.
 pub(in crate::mcp) fn a_tag() -> Tag {
     Tag::clone(&tag("boiler/setpoint", Kind::Uint16, Access::ReadWrite))
@@ -93,6 +99,8 @@ fn site(many: usize) -> Layout {
         tag("boiler/setpoint", Kind::Uint16, Access::ReadWrite),
         tag("boiler/frequency", Kind::Float32, Access::ReadOnly),
         tag("boiler/energy", Kind::Uint64, Access::ReadOnly),
+        labelled("boiler/mode"),
+        Arc::new(Tag { count: Some(2), ..Tag::clone(&tag("boiler/curve", Kind::Float32, Access::ReadOnly)) }),
     ];
     let many = (0..many).map(|n| tag(&format!("many/line-1/t{n:05}"), Kind::Float64, Access::ReadOnly));
     Layout {
@@ -102,7 +110,7 @@ fn site(many: usize) -> Layout {
 }
 
 impl Plant {
-    /// A boiler with four tags, a device with `many`, and one with none.
+    /// A boiler with six tags, a device with `many`, and one with none.
     pub(in crate::mcp) fn new(many: usize) -> Self {
         let store = Arc::new(Store::default());
         let catalogue = store.install(site(many));
@@ -153,6 +161,13 @@ impl Plant {
     pub(in crate::mcp) fn publish(&self, path: &str, value: Value) {
         let (tag, at) = (self.id(path), tokio::time::Instant::now());
         let update = Update { tag, value: Some(value), quality: Quality::Good, detail: None, at };
+        self.sink.publish(&mut vec![update]);
+    }
+
+    /// Gives a tag a value with a detail.
+    pub(in crate::mcp) fn say(&self, path: &str, value: Value, quality: Quality, detail: &str) {
+        let (tag, at) = (self.id(path), tokio::time::Instant::now());
+        let update = Update { tag, value: Some(value), quality, detail: Some(detail.into()), at };
         self.sink.publish(&mut vec![update]);
     }
 

@@ -212,6 +212,7 @@ impl Row<'_> {
 }
 
 #[cfg(test)]
+#[expect(clippy::indexing_slicing, reason = "a failed test may panic")]
 mod tests {
     use super::*;
     use crate::{

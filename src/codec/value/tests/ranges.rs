@@ -103,6 +103,28 @@ fn too_many_digits_are_known_before_work() {
     many.accept("1").unwrap_err();
 }
 
+/// Doubles near 2⁵⁴ are 4 apart: halfway the even one is the nearest, and the least bit beyond that the next.
+#[test]
+fn long_division_rounds_to_the_even_double() {
+    let two54 = 1_i128 << 54;
+    let double = |value: i128| Some(value.to_string().parse::<f64>().unwrap());
+    for (numerator, divisor, nearest) in [
+        (two54 + 2, 1, two54),
+        (two54 + 6, 1, two54 + 8),
+        (-(two54 + 6), 1, -(two54 + 8)),
+        ((two54 + 2) * 3 + 1, 3, two54 + 4),
+        ((two54 + 2) * 3 - 1, 3, two54),
+        ((two54 + 2) * 7, 7, two54),
+        (two54 * 1024 + 2049, 1024, two54 + 4),
+        (i128::MAX, 1, 1 << 126),
+    ] {
+        let nearest = if numerator == i128::MAX { Some(2_f64.powi(127)) } else { double(nearest) };
+        assert_eq!(super::super::scaling::divide(numerator, divisor), nearest, "{numerator} / {divisor}");
+    }
+    assert_eq!(super::super::scaling::divide(0, 7), Some(0.0));
+    assert_eq!(super::super::scaling::divide(1, 0), None);
+}
+
 /// The double nearest to a fraction, found by trying its neighbours against the fraction in whole numbers.
 fn is_nearest(value: f64, digits: i128, divisor: i128) -> bool {
     // |value × divisor − digits| of the neighbours, as far as doubles of 53 bits and small divisors allow.

@@ -143,6 +143,26 @@ proptest! {
         }
     }
 
+    /// The short way of the commonest kinds is that of all others.
+    #[test]
+    fn both_ways_to_decode_say_the_same(words in any::<[u16; 4]>(), bytes in any::<bool>(), turned in any::<bool>()) {
+        for kind in KINDS.into_iter().filter(|kind| !is_byte(*kind) && *kind != Kind::Text) {
+            for scale in ["1", "0.1"] {
+                let order = Order { bytes, words: turned, dwords: turned };
+                let simple = format(kind, order, scale, "0");
+                let general = Format { count: Some(1), ..simple.clone() };
+                for length in 0..=words.len() {
+                    let expected = match general.decode(&words[..length]) {
+                        Ok(Value::Array(values)) => Ok(values[0].clone()),
+                        Err(Fault::Element { fault, .. }) => Err(*fault),
+                        other => other,
+                    };
+                    prop_assert_eq!(simple.decode(&words[..length]), expected, "{} {}", kind, length);
+                }
+            }
+        }
+    }
+
     #[test]
     fn any_registers_are_a_value_or_a_fault(
         kind in proptest::sample::select(&KINDS[..]),

@@ -19,7 +19,7 @@ use crate::codec::modbus::Answer;
 fn wire() -> (Wire<DuplexStream>, Peer, Arc<Counters>) {
     let (ours, theirs) = duplex(4096);
     let counters = Arc::<Counters>::default();
-    (over(ours, &counters), Peer(theirs), counters)
+    (over(ours, &counters), Peer(theirs, false), counters)
 }
 
 fn over<S: AsyncRead + AsyncWrite + Unpin>(stream: S, counters: &Arc<Counters>) -> Wire<S> {
