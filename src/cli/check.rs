@@ -72,11 +72,11 @@ pub fn render_problems(problems: &Problems) -> String {
     format!("{problems}\n\n{}\n", count(problems.len(), "problem"))
 }
 
-fn push(text: &mut String, more: &str) {
+pub(super) fn push(text: &mut String, more: &str) {
     text.push_str(more);
 }
 
-fn count(number: usize, what: &str) -> String {
+pub(super) fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
@@ -158,16 +158,16 @@ fn tags(site: &Site) -> Vec<Vec<String>> {
     table
 }
 
-fn header(names: &[&str]) -> Vec<String> {
+pub(super) fn header(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-fn dash(text: &str) -> String {
+pub(super) fn dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }
 
 /// Rows as lines, each column as wide as its longest cell.
-fn aligned(rows: &[Vec<String>]) -> String {
+pub(super) fn aligned(rows: &[Vec<String>]) -> String {
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
         widths.resize(widths.len().max(row.len()), 0);

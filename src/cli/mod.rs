@@ -4,6 +4,7 @@ pub mod check;
 #[cfg(feature = "simulators")]
 mod demo;
 pub mod log;
+pub mod scan;
 mod serve;
 mod signals;
 #[cfg(feature = "simulators")]
@@ -35,6 +36,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Check a site file and the profiles it uses, and show what they mean
     Check(CheckArgs),
+    /// Look around on a network of devices: what answers, and what can be read there
+    Scan(scan::ScanArgs),
     /// Run the simulators alone, so that other software can connect
     #[cfg(feature = "simulators")]
     Simulate(SimulateArgs),
@@ -112,6 +115,7 @@ impl Command {
             #[cfg(feature = "simulators")]
             Self::Demo(args) => demo::run(args).await,
             Self::Check(args) => check::run(&args),
+            Self::Scan(args) => scan::run(args).await,
             #[cfg(feature = "simulators")]
             Self::Simulate(args) => simulate::run(args).await,
         }

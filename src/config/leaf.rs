@@ -252,7 +252,8 @@ leaf_schema!(
     json_schema!({ "type": "string", "pattern": "^([A-Za-z0-9._-]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$" })
 );
 
-fn host_port(text: &str) -> Option<HostPort> {
+/// Reads `host:port`; `None` where it is none.
+pub(crate) fn host_port(text: &str) -> Option<HostPort> {
     let (host, port) = text.rsplit_once(':')?;
     let digits = (1..=5).contains(&port.len()) && port.bytes().all(|byte| byte.is_ascii_digit());
     let port = port.parse::<u16>().ok().filter(|port| digits && *port > 0)?;

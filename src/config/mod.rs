@@ -3,6 +3,7 @@
 //! Layers are merged by the `config` library; its tree is then walked here, so that nothing is coerced and all
 //! problems come in one list, each with file, line, key, value and what is allowed.
 
+mod address;
 mod document;
 pub(crate) mod leaf;
 mod load;
@@ -16,6 +17,7 @@ mod site;
 #[cfg(test)]
 mod tests;
 
+pub use address::{AddressError, modbus_address};
 pub(crate) use document::Document;
 pub use leaf::{HttpAddressError, http_address};
 pub use load::{load, load_text};

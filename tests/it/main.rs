@@ -4,5 +4,6 @@
 mod panics;
 mod plant;
 mod reload;
+mod scan;
 mod tidy;
 mod writes;

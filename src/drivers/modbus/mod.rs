@@ -19,6 +19,7 @@ mod line;
 pub mod plan;
 mod plant;
 mod poll;
+pub mod scan;
 mod schedule;
 mod session;
 mod verdict;

@@ -187,12 +187,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Waits until a request may leave: the pauses are over and a serial line is silent. Cancel-safe.
     pub(super) async fn ready(&mut self, until: Instant) -> Result<(), Failure> {
         if self.has_ids() {
-            sleep_until(self.free).await;
+            if Instant::now() < self.free {
+                sleep_until(self.free).await;
+            }
             return Ok(());
         }
+        let mut dozed = false;
         let started = Instant::now();
         let patience = started + until.saturating_duration_since(started) / 2;
-        let mut dozed = false;
         loop {
             // What lies there was said before the request, so it cannot be its answer.
             let mut spoke = false;
@@ -216,9 +218,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 filled = self.fill() => {
                     filled?;
                     spoke |= self.discard()?;
+                    dozed = false;
                 }
                 () = sleep_until(free) => {}
-                // Where time is made up for a test it does not pass meanwhile: the timer above has the last word.
+                // Where time is made up for a test, it does not pass meanwhile: the timer above has the last word.
                 () = doze(free), if !dozed => dozed = true,
             }
             if spoke && now >= until {
