@@ -95,7 +95,7 @@ impl TagSlot {
         }
         let marked = self.marked.take();
         let last = marked.as_deref().unwrap_or(&former);
-        let changed = last.differs(&self.sample, self.tag.deadband);
+        let changed = last.differs(&self.sample, self.tag.definition.deadband);
         if !changed && last.value != self.sample.value {
             self.marked = marked.or_else(|| Some(Box::new(former)));
         }
@@ -115,7 +115,12 @@ impl TagSlot {
     /// When the sample becomes stale, if it is good and can.
     pub(super) fn expiry(&self) -> Option<Instant> {
         let good = self.sample.quality == Quality::Good;
-        self.tag.stale_after.filter(|_| good).zip(self.sample.taken).map(|(after, taken)| taken + after)
+        self.tag
+            .definition
+            .stale_after
+            .filter(|_| good)
+            .zip(self.sample.taken)
+            .map(|(after, taken)| taken + after)
     }
 
     fn is_overdue(&self, now: Instant) -> bool {
