@@ -38,7 +38,7 @@ pub(super) struct Plant {
     /// Requests that are not asked in their rounds: each is for a hole, or needs a function that its unit does not have.
     idle: Vec<(usize, Arc<Block>)>,
     /// Where the entry of each tag is, by tag.
-    index: Box<[(TagId, usize)]>,
+    index: Box<[(TagId, u32)]>,
 }
 
 #[derive(Debug)]
@@ -164,7 +164,7 @@ impl Plant {
             entries.extend(unit.tags.iter().map(|polled| Entry::new(at, polled, &mut codecs)));
         }
         let scans = units.iter().flat_map(|unit| unit.tags.iter().map(|polled| polled.scan));
-        let mut index: Box<[_]> = entries.iter().enumerate().map(|(at, entry)| (entry.id, at)).collect();
+        let mut index: Box<[_]> = entries.iter().zip(0..).map(|(entry, at)| (entry.id, at)).collect();
         index.sort_unstable();
         let mut plant = Self {
             units: members.collect(),
@@ -197,7 +197,7 @@ impl Plant {
 
     pub(super) fn find(&self, tag: TagId) -> Option<usize> {
         let at = self.index.binary_search_by_key(&tag, |(own, _)| *own).ok()?;
-        self.index.get(at).map(|(_, entry)| *entry)
+        self.index.get(at).and_then(|(_, entry)| usize::try_from(*entry).ok())
     }
 
     pub(super) fn is_broadcast(&self, unit: usize) -> bool {
