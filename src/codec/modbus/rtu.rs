@@ -40,13 +40,20 @@ pub fn put_rtu(unit_id: u8, pdu: &[u8], out: &mut BytesMut) {
 /// The first frame from `from` on that can be the unit's answer to `request`.
 #[must_use]
 pub fn find_answer(unit_id: u8, request: &Request<'_>, heard: &[u8], from: usize) -> Option<Found> {
-    (from..heard.len()).find_map(|start| {
-        let length = candidate(unit_id, request, heard.get(start..)?)?;
-        let end = start + length;
-        let frame = heard.get(start..end).filter(|frame| is_whole(frame))?;
-        let pdu = Bytes::copy_from_slice(frame.get(1..length - 2).unwrap_or_default());
-        Some(Found { pdu, start, end })
-    })
+    for start in from..heard.len() {
+        let rest = heard.get(start..)?;
+        let Some(length) = candidate(unit_id, request, rest) else { continue };
+        match rest.get(..length) {
+            Some(frame) if is_whole(frame) => {
+                let pdu = Bytes::copy_from_slice(frame.get(1..length - 2).unwrap_or_default());
+                return Some(Found { pdu, start, end: start + length });
+            }
+            // The answer is still coming in: what lies within it is its data.
+            None if length == usual_length(request) && !is_exception(rest) => return None,
+            _ => {}
+        }
+    }
+    None
 }
 
 /// Whether a whole answer of the unit was heard, spoilt: its CRC does not fit. `false` while an answer may still be on its
@@ -58,7 +65,7 @@ pub fn is_spoilt(unit_id: u8, request: &Request<'_>, heard: &[u8]) -> bool {
         let rest = heard.get(start..).unwrap_or_default();
         match candidate(unit_id, request, rest) {
             Some(length) if rest.len() < length => return false,
-            Some(length) if length == usual_length(request) || length == 2 + AROUND => {
+            Some(length) if length == usual_length(request) || is_exception(rest) => {
                 spoilt |= !rest.get(..length).is_some_and(is_whole);
             }
             Some(_) | None => {}
@@ -82,6 +89,11 @@ pub fn usual_length(request: &Request<'_>) -> usize {
         _ => 5,
     };
     pdu + AROUND
+}
+
+/// Whether a frame that begins so is an exception.
+fn is_exception(frame: &[u8]) -> bool {
+    frame.get(1).is_some_and(|function| function & 0x80 != 0)
 }
 
 /// Whether the CRC of a frame fits.

@@ -57,6 +57,11 @@ impl Health {
         }
     }
 
+    /// The same, of a unit that was asked something in a session before; on a serial line its answer may yet come.
+    pub(super) fn resting(rests: Option<Instant>) -> Self {
+        Self { rests, ..Self::new() }
+    }
+
     /// When to probe next; `None` while the unit is polled as usual, or a probe is on its way.
     pub(super) fn probe(&self) -> Option<Instant> {
         self.probe.filter(|_| !self.probing)

@@ -32,6 +32,8 @@ pub(super) struct Line {
     last: Instant,
     /// Whether the last transaction went wrong: more of it may come.
     troubled: bool,
+    /// Whether others speak on it all the time.
+    shared: bool,
     /// Whether the line echoes what is sent; `None` while nothing tells.
     echoes: Option<bool>,
     /// The unit's last answer that was none to the question.
@@ -60,6 +62,7 @@ impl Line {
             silence,
             last: Instant::now(),
             troubled: true,
+            shared: false,
             echoes: None,
             misfit: None,
             place: None,
@@ -91,9 +94,14 @@ impl Line {
         self.last
     }
 
-    /// A transaction is over.
-    pub(super) fn ended(&mut self, well: bool) {
-        self.troubled = !well;
+    /// A transaction is over; `clean` where nothing was heard but what belongs to it.
+    pub(super) fn ended(&mut self, well: bool, clean: bool) {
+        self.troubled = !(well && (clean || self.shared));
+    }
+
+    /// Others speak on it all the time: their usual pauses must do, and what they say is no trouble.
+    pub(super) fn is_shared(&mut self) {
+        (self.shared, self.troubled) = (true, false);
     }
 
     /// The answer to a request among the bytes that were heard since it was sent.

@@ -50,6 +50,8 @@ pub(super) struct Member {
     reads: Reads,
     pub(super) writes: Writes,
     pub(super) learned: Learned,
+    /// Until when it was to rest as the last session ended.
+    pub(super) rests: Option<Instant>,
 }
 
 /// What a unit's refusals taught.
@@ -157,6 +159,7 @@ impl Plant {
             reads: unit.dialect.reads.clone(),
             writes: unit.dialect.writes,
             learned: Learned::default(),
+            rests: None,
         });
         let mut codecs = HashMap::new();
         let mut entries = Vec::with_capacity(units.iter().map(|unit| unit.tags.len()).sum());

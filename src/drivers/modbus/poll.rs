@@ -73,12 +73,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let sent = tokio::select! {
             biased;
-            () = stopped => return Err(End::Stopped),
-            sent = sending => sent,
+            () = stopped => None,
+            sent = sending => Some(sent),
+        };
+        let Some(sent) = sent else {
+            self.keep_apart(block.unit);
+            return Err(End::Stopped);
         };
         match sent {
-            Ok(sent) => {
-                let until = sent + self.timeout + self.wire.airtime(&pending);
+            Ok(_) => {
+                let until = self.wire.due();
                 self.flights.push(Flight { pending, block, class, why, asked, until });
             }
             Err(Failure::Lost(problem)) => return Err(End::Lost(problem)),
@@ -118,6 +122,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let flight = self.flights.swap_remove(at);
         let unit = flight.block.unit;
+        if matches!(answer, Err(Failure::TimedOut)) && self.wire.is_cut(&flight.pending) {
+            return Err(End::Lost("an answer broke off in the middle".to_owned()));
+        }
         let outcome = match answer {
             // Where its unit answers to others this is no word on the unit.
             Ok(Answer::Exception(exception)) if is_unreachable(exception) && self.is_alive(&flight) => {
@@ -177,7 +184,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 None => wire.ready(started + timeout).await,
             }
             .inspect_err(|_| whole = false)?;
-            let until = wire.send(&pending, timeout).await? + timeout + wire.airtime(&pending);
+            wire.send(&pending, timeout).await?;
+            let until = wire.due();
             let end = deadline.map_or(until, |deadline| deadline.clamp(started, until));
             whole = end == until;
             match wire.hear(&[&pending], end).await? {
@@ -187,8 +195,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let answer = tokio::select! {
             biased;
-            () = stopped => return Err(End::Stopped),
-            answer = exchange => answer,
+            () = stopped => None,
+            answer = exchange => Some(answer),
+        };
+        let Some(answer) = answer else {
+            // Its answer may be on its way, and a last look at the unit must not take it for its own.
+            self.keep_apart(block.unit);
+            return Err(End::Stopped);
         };
         self.judge(block.unit, started, whole, answer)
     }
@@ -217,6 +230,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             Err(Failure::Garbled) => {
                 self.answered(unit);
+                // What was taken for its answer may have been something else.
+                self.keep_apart(unit);
                 Ok(Outcome::Garbled)
             }
             Err(Failure::TimedOut | Failure::Doubtful) => {
@@ -224,7 +239,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 Ok(Outcome::TimedOut)
             }
             Err(Failure::Taken) => Ok(Outcome::Unusable(Failure::Taken.to_string())),
-            Err(Failure::Lost(problem)) => Err(End::Lost(problem)),
+            Err(Failure::Lost(problem)) => {
+                self.keep_apart(unit);
+                Err(End::Lost(problem))
+            }
         }
     }
 

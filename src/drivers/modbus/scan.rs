@@ -180,8 +180,8 @@ impl Caller {
         }
         let answer = async {
             wire.ready(now + 2 * timeout).await?;
-            let until = wire.send(&pending, timeout).await? + timeout + wire.airtime(&pending);
-            wire.hear(&[&pending], until).await
+            wire.send(&pending, timeout).await?;
+            wire.hear(&[&pending], wire.due()).await
         };
         match answer.await {
             Ok((_, Ok(answer))) => answer.into(),

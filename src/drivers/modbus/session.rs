@@ -31,6 +31,9 @@ use crate::{
     model::{DeviceState, Quality, Reason, TagId, Update},
 };
 
+/// How long a hole that is due waits for the line to be idle.
+const HOLE_WAITS: Duration = Duration::from_secs(10);
+
 /// By TLS 1.3 a device refuses a certificate only after the handshake, and may just go away.
 const UNTRUSTED: &str = "it may not trust our certificate, or want one";
 
@@ -66,6 +69,8 @@ pub(super) struct Session<'a, S> {
     pub(super) open_write: Option<usize>,
     /// Whether the last turn between looks and polls was a look's.
     looked: bool,
+    /// Whether the last turn was a hole's.
+    tried_hole: bool,
 }
 
 /// What a session keeps while its transport is closed because nothing is due.
@@ -109,8 +114,12 @@ pub(super) struct Start<'a, S> {
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     pub(super) fn new(start: Start<'a, S>, stop: CancellationToken) -> Self {
-        let Start { wire, delivery, plant, endpoint, counters, sink, parked } = start;
+        let Start { mut wire, delivery, plant, endpoint, counters, sink, parked } = start;
         let now = Instant::now();
+        if parked.is_none() && !wire.has_ids() {
+            // What was asked before, by whomever, could still be answered, and would be taken for an answer to us.
+            wire.pause(now, endpoint.timeout);
+        }
         let Parked { health, schedule, extras } = parked.unwrap_or_else(|| {
             for entry in &mut plant.entries {
                 entry.good = false;
@@ -121,7 +130,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
                 plant.end_hunt(unit);
             }
             Parked {
-                health: plant.units.iter().map(|_| Health::new()).collect(),
+                health: plant.units.iter().map(|member| Health::resting(member.rests)).collect(),
                 schedule: Schedule::new(&plant.classes, now),
                 extras: Vec::new(),
             }
@@ -148,6 +157,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             quiet: 0,
             open_write: None,
             looked: false,
+            tried_hole: false,
         }
     }
 
@@ -159,6 +169,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             let step = self.step(inbox, &mut writes).await;
             if let Err(end) = step {
                 let end = self.last_looks(end).await;
+                let now = Instant::now();
+                for (member, health) in self.plant.units.iter_mut().zip(&self.health) {
+                    member.rests = health.rests(now);
+                }
                 return if self.wire.spoke { end } else { end.with_hint(self.hint) };
             }
         }
@@ -200,6 +214,13 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             return self.land(None).await;
         }
         *writes = 0;
+        // On a line that is never idle a hole that has waited takes every other turn.
+        self.tried_hole = !self.tried_hole && matches!(next, Next::Poll { .. });
+        if let Some(waited) = now.checked_sub(HOLE_WAITS).filter(|_| self.tried_hole)
+            && self.try_hole(waited).await?
+        {
+            return Ok(());
+        }
         if let Some(at) = due_extra {
             let Extra { class, block, why, .. } = self.extras.swap_remove(at);
             self.counters.retries.fetch_add(u64::from(why != Why::Half), Ordering::Relaxed);
@@ -237,15 +258,24 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         }
     }
 
+    /// Tries a hole that was due by then, if there is one.
+    async fn try_hole(&mut self, by: Instant) -> Result<bool, End> {
+        let Some(Extra { class, block, why, .. }) = self.next_hole(by).filter(|hole| hole.due <= by) else {
+            return Ok(false);
+        };
+        // Whatever comes of it, its turn is over.
+        self.plant.holes.insert(block.unit, block.region(), Instant::now());
+        self.launch(class, block, why).await?;
+        Ok(true)
+    }
+
     /// Nothing is due and nothing on the wire: tries a hole, closes the transport for a while, or waits.
     async fn rest(&mut self, until: Option<Instant>, inbox: &mut Inbox, writes: &mut u32) -> Result<(), End> {
         let now = Instant::now();
-        let hole = self.next_hole(now);
-        if let Some(Extra { class, block, why, .. }) = hole.as_ref().filter(|hole| hole.due <= now) {
-            // Whatever comes of it, its turn is over.
-            self.plant.holes.insert(block.unit, block.region(), now);
-            return self.launch(*class, block.clone(), *why).await;
+        if self.try_hole(now).await? {
+            return Ok(());
         }
+        let hole = self.next_hole(now);
         let mut wake = until.into_iter().chain(hole.map(|hole| hole.due)).min();
         let close = self.idle_close.filter(|_| self.again.is_empty() && self.open_write.is_none());
         let close = close.map(|pause| now + pause).filter(|at| until.is_none_or(|until| until > *at));
@@ -347,12 +377,18 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         Ok(())
     }
 
-    /// Has a unit rest where its late answer could be taken for the answer to another question.
+    /// Has a unit that was asked last rest where its late answer could be taken for the answer to another question: as long
+    /// again as it was given, however short it was waited for. All devices with its unit id are that unit.
     pub(super) fn keep_apart(&mut self, unit: usize) {
-        if !self.wire.has_ids()
-            && let Some(health) = self.health.get_mut(unit)
-        {
-            health.rest(Instant::now() + self.timeout);
+        if self.wire.has_ids() {
+            return;
+        }
+        let until = Instant::now().max(self.wire.due()) + self.timeout;
+        let unit_id = self.unit_id(unit);
+        for (health, member) in self.health.iter_mut().zip(&self.plant.units) {
+            if member.unit_id == unit_id {
+                health.rest(until);
+            }
         }
     }
 

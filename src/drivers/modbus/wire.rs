@@ -39,6 +39,9 @@ const RECENT: u16 = 1000;
 /// The first ids are far from those that peers make up, such as 0, 1 or their own count, so that these are told.
 const FIRST: u16 = 0x1000;
 
+/// How long a rest of the line is waited for among others that speak on it all the time.
+const PATIENCE: Duration = Duration::from_millis(200);
+
 /// The runtime's timers end up to two milliseconds late, which is much beside a silence of this length at most.
 const FINE: Duration = Duration::from_millis(5);
 
@@ -58,6 +61,8 @@ pub(super) struct Wire<S> {
     pub(super) spoke: bool,
     /// No request leaves before.
     free: Instant,
+    /// When the time of the last request is over.
+    due: Instant,
     /// Least pause between an answer and the next request.
     gap: Duration,
     /// The id of the last answer that fitted but for its id, and the id that was asked with.
@@ -127,21 +132,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     ) -> Self {
         let input = BytesMut::with_capacity(CHUNK);
         let free = Instant::now() + delay;
-        let (transaction, unasked, heard, spoke) = (FIRST, 0, false, false);
-        let (foreign, stale) = (None, false);
         Self {
             stream,
             input,
             framing,
-            transaction,
+            transaction: FIRST,
             counters,
-            unasked,
-            heard,
-            spoke,
+            unasked: 0,
+            heard: false,
+            spoke: false,
             free,
+            due: Instant::now(),
             gap,
-            foreign,
-            stale,
+            foreign: None,
+            stale: false,
         }
     }
 
@@ -156,7 +160,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// How long the characters of a request's usual answer take.
-    pub(super) fn airtime(&self, pending: &Pending) -> Duration {
+    fn airtime(&self, pending: &Pending) -> Duration {
         match &self.framing {
             Framing::Mbap { .. } => Duration::ZERO,
             Framing::Rtu(line) => line.airtime(pending),
@@ -193,8 +197,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             return Ok(());
         }
         let mut dozed = false;
-        let started = Instant::now();
-        let patience = started + until.saturating_duration_since(started) / 2;
+        let started = self.free.max(Instant::now());
+        let until = until.max(started + 2 * PATIENCE);
+        let patience = started + PATIENCE;
         loop {
             // What lies there was said before the request, so it cannot be its answer.
             let mut spoke = false;
@@ -206,7 +211,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             if let Framing::Rtu(line) = &mut self.framing {
                 // Others speak on it all the time: then their usual pauses must do.
                 if Instant::now() >= patience {
-                    line.ended(true);
+                    line.is_shared();
                 }
                 free = free.max(line.silent_from());
             }
@@ -251,6 +256,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Sends a request; its last character leaves at the moment that is answered.
     pub(super) async fn send(&mut self, pending: &Pending, patience: Duration) -> Result<Instant, Failure> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        self.due = Instant::now() + patience;
         (self.heard, self.unasked, self.stale) = (false, 0, !self.input.is_empty());
         let sending = async {
             self.stream.write_all(&pending.frame).await?;
@@ -262,10 +268,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             // Part of a frame may be out: what follows would be taken for its rest.
             Err(_elapsed) => return Err(Failure::Lost("the device takes no more bytes".to_owned())),
         }
-        Ok(match &mut self.framing {
+        let sent = match &mut self.framing {
             Framing::Mbap { .. } => Instant::now(),
             Framing::Rtu(line) => line.sent(pending),
-        })
+        };
+        self.due = sent + patience + self.airtime(pending);
+        Ok(sent)
+    }
+
+    /// When the time of the last request is over, however long it is waited for.
+    pub(super) fn due(&self) -> Instant {
+        self.due
     }
 
     /// Leaves the line to itself for a while after a request that nothing answers.
@@ -308,7 +321,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if let Framing::Rtu(line) = &mut self.framing {
             // Bytes behind an answer may be the beginning of more.
             let clean = line.is_clean(open.first().map(P::as_ref), &self.input);
-            line.ended(result.is_ok() && clean);
+            line.ended(result.is_ok(), clean);
             if clean {
                 self.input.clear();
             }
@@ -376,6 +389,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         if let Some(pending) = open.iter().map(P::as_ref).find(fits).filter(|_| !late) {
             self.foreign = Some((pending.transaction, frame.transaction));
         }
+    }
+
+    /// Whether the answer to a request broke off: what comes next would be taken for the rest of it.
+    pub(super) fn is_cut(&self, pending: &Pending) -> bool {
+        matches!(self.framing, Framing::Mbap { .. })
+            && self.input.starts_with(&pending.transaction.to_be_bytes())
     }
 
     /// What it means that the time of a request is over.

@@ -148,8 +148,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         // From here on nothing but an answer can say that the device did not take it; a stop waits for that.
         let started = Instant::now();
         let answer = match self.wire.send(&pending, self.timeout).await {
-            Ok(sent) => {
-                let until = sent + self.timeout + self.wire.airtime(&pending);
+            Ok(_) => {
+                let until = self.wire.due();
                 let end = command.deadline.clamp(started, until);
                 let answer = match self.wire.hear(&[&pending], end).await {
                     Ok((_, answer)) => answer.map_err(Failure::Misfit),
@@ -199,8 +199,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     ) -> Sent {
         let refused = refusal(first, cells(&order.raw));
         let (mut exception, mut tried) = (first, vec![form]);
-        loop {
-            let Some((entry, writes, learned)) = self.writes_of(order.at) else { break };
+        while let Some((entry, writes, learned)) = self.writes_of(order.at) {
             let unit = entry.unit;
             let other = form.other(entry, &order.raw, writes, learned, exception);
             let Some(other) = other.filter(|other| !tried.contains(other)) else { break };
@@ -209,7 +208,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.learn(unit, |_, learned| learned.no_mask = true, order.at);
             }
             // What was read before another try may have changed since.
-            if other.is_modified() && !form.is_modified() {
+            if other.is_modified() {
                 match self.look(order.at, &order.raw, command.deadline, false).await {
                     Ok(Ok(held)) => order.word = held.word,
                     Ok(Err(problem)) => return Sent::Over(not_otherwise(refused, &problem)),
@@ -362,6 +361,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 }
             }
             Err(Failure::Lost(problem)) => {
+                self.keep_apart(unit);
                 let text = format!(
                     "the connection broke before the device answered ({problem}): it may have taken the value"
                 );

@@ -336,7 +336,7 @@ async fn a_busy_device_is_asked_again_after_growing_pauses() {
                 Some(if busy { asked.exception(code) } else { asked.registers(|_| 7) })
             });
             // Asked at 0; busy from just before the next round on.
-            sleep(scan * MS - MS).await;
+            sleep((scan - 1) * MS).await;
             busy.store(true, Ordering::Relaxed);
             log.lock().unwrap().clear();
             let before = rig.told.of(1).len();

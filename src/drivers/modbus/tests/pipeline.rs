@@ -70,7 +70,7 @@ fn parallel(
             let answer = answer(&asked);
             tokio::spawn(async move {
                 let Some((takes, pdu)) = answer else {
-                    sleep(TIMEOUT - MS).await;
+                    sleep(TIMEOUT.saturating_sub(MS)).await;
                     wires.open.lock().unwrap().remove(&asked.id);
                     return;
                 };
@@ -107,7 +107,7 @@ async fn rates_hold_that_one_at_a_time_could_not_keep() {
     let started = Instant::now();
     let (wires, log) = parallel(peer, |asked| Some((80 * MS, asked.registers(|at| at))));
     sleep(10 * SECOND + 50 * MS).await;
-    let log = log.lock().unwrap();
+    let log = log.lock().unwrap().clone();
     for at in 1..=8 {
         let times: Vec<_> = log.iter().filter(|asked| asked.address() == at * 100).collect();
         let times: Vec<_> = times.iter().map(|asked| (asked.at - started).as_millis()).collect();
@@ -181,7 +181,7 @@ async fn a_write_is_alone_on_the_wire_and_no_poll_puts_the_old_value_back() {
         sleep(SECOND).await;
         wires.check(8);
         let told = rig.told.of(3);
-        assert!(told.is_sorted_by_key(|(_, update)| update.value.as_ref().unwrap().as_f64().unwrap() as u64));
+        assert!(told.is_sorted_by_key(|(_, update)| update.value.as_ref().unwrap().as_decimal().unwrap()));
         assert_eq!(log.lock().unwrap().iter().filter(|asked| asked.is_write()).count(), 30);
         rig.stopped().await;
     }
@@ -322,7 +322,7 @@ async fn a_stop_with_many_on_the_wire_is_at_once_and_loses_no_write() {
     for report in reports {
         assert_eq!(report.await.unwrap().outcome, Outcome::NotSent);
     }
-    let unlike: BTreeSet<_> = log.lock().unwrap().iter().map(|asked| asked.address()).collect();
+    let unlike: BTreeSet<_> = log.lock().unwrap().iter().map(Asked::address).collect();
     assert_eq!(unlike.len(), 8);
     wires.check(8);
 }

@@ -120,9 +120,22 @@ async fn two_time_outs_leave_the_tags_alone_and_a_third_makes_them_bad() {
 
 #[tokio::test(start_paused = true)]
 async fn ten_units_behind_the_gateway_of_a13() {
+    let remote = Transport::RtuTcp { address: "gateway:4001".to_owned() };
+    for endpoint in [
+        endpoint("gateway:502", TIMEOUT),
+        ModbusEndpoint { max_in_flight: 8, ..endpoint("gateway:502", TIMEOUT) },
+        ModbusEndpoint { check_ids: false, ..endpoint("gateway:502", TIMEOUT) },
+        serial(),
+        ModbusEndpoint { transport: remote, ..serial() },
+    ] {
+        gateway_of_a13(endpoint).await;
+    }
+}
+
+async fn gateway_of_a13(endpoint: ModbusEndpoint) {
     let units: Vec<_> =
         (1..=10).map(|id| unit(id, vec![polled(id.into(), Table::Holding, 0, Kind::Uint16)])).collect();
-    let (rig, peer) = start(&units);
+    let (rig, peer) = start_on(endpoint, &units);
     let revive = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let revived = revive.clone();
     let log = device(peer, move |asked| match asked.unit_id {

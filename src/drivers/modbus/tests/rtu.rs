@@ -31,8 +31,8 @@ async fn exchange(
 ) -> Result<Answer, Failure> {
     let pending = wire.prepare(unit_id, request).unwrap();
     wire.ready(Instant::now() + TIMEOUT).await?;
-    let until = wire.send(&pending, TIMEOUT).await? + TIMEOUT + wire.airtime(&pending);
-    wire.hear(&[&pending], until).await?.1.map_err(Failure::Misfit)
+    wire.send(&pending, TIMEOUT).await?;
+    wire.hear(&[&pending], wire.due()).await?.1.map_err(Failure::Misfit)
 }
 
 /// Vectors of an exchange of case A19, with what arrives, in bursts.
@@ -143,7 +143,7 @@ async fn sessions_publish_of_a19_what_was_answered_and_nothing_else() {
             }
             expected if expected["error"] == "CRC" => {
                 assert_eq!(told, [good], "{}", vector["name"]);
-                assert!(again - started < 2 * TIMEOUT, "asked again at once");
+                assert!(again - started < 4 * TIMEOUT, "asked again after a rest");
                 assert_eq!((rig.count(|c| &c.garbled), rig.count(|c| &c.retries)), (1, 1));
             }
             expected if expected["exception"].is_number() => {
@@ -229,6 +229,73 @@ async fn no_late_answer_of_a11_is_taken_for_another_without_ids() {
         late_answers_of_a11(endpoint("plc:502", TIMEOUT), seed).await;
         late_answers_of_a11(ModbusEndpoint { max_in_flight: 4, ..endpoint("plc:502", TIMEOUT) }, seed).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_cut_off_is_not_taken_for_one_of_the_next_session() {
+    // A serial server goes away and is back at once; the station behind it takes its time.
+    for cut in ["poll", "look", "write"] {
+        let tags =
+            vec![polled(1, Table::Holding, 0, Kind::Uint16), polled(2, Table::Holding, 100, Kind::Uint16)];
+        let (rig, mut peer) = start_on(serial(), &[unit(1, tags)]);
+        let mut asked = peer.asked().await.unwrap();
+        if cut != "poll" {
+            drop(rig.write_by(1, Value::U64(7), cut == "look", SECOND, Grant::default()));
+            peer.answer(&asked, &asked.registers(|at| at)).await;
+            asked = peer.asked().await.unwrap();
+            assert_eq!(asked.is_write(), cut == "write");
+        }
+        let late = if cut == "write" { asked.echo() } else { hex("03020BAD") };
+        drop(peer);
+        let (driver, _) = rig.task.await.unwrap();
+        let (rig, mut peer) = run(driver);
+        sleep(450 * MS).await;
+        peer.answer(&asked, &late).await;
+        let next = peer.asked().await.unwrap();
+        assert!(next.at - asked.at >= 2 * TIMEOUT, "{cut}: {:?}", next.at - asked.at);
+        peer.answer(&next, &next.registers(|at| at)).await;
+        sleep(10 * MS).await;
+        assert!(
+            (1..=2).all(|id| rig
+                .told
+                .of(id)
+                .iter()
+                .all(|(_, update)| update.value != Some(Value::U64(0x0BAD))))
+        );
+        rig.stopped().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_ends_early_keeps_its_unit_waiting_all_the_same() {
+    // Its command's deadline comes long before its answer, and other commands for the unit wait.
+    let (rig, mut peer) = start_on(serial(), &plant());
+    let script = tokio::spawn(async move {
+        for _ in 0..4 {
+            let asked = peer.asked().await.unwrap();
+            let pdu = if asked.pdu[0] == 1 { hex("010100") } else { asked.registers(|_| 0) };
+            peer.answer(&asked, &pdu).await;
+        }
+        let look = peer.asked().await.unwrap();
+        sleep(800 * MS).await;
+        peer.answer(&look, &hex("03020BAD")).await;
+        let next = peer.asked().await.unwrap();
+        assert_eq!(next.address(), 0x0203);
+        assert!(next.at - look.at >= 2 * TIMEOUT, "{:?}", next.at - look.at);
+        peer.answer(&next, &next.registers(|_| 5)).await;
+        peer
+    });
+    sleep(SECOND).await;
+    let first = rig.write_by(1, Value::U64(7), true, 100 * MS, Grant::default());
+    let permit = Grant {
+        no: Some(Report::new(Outcome::Rejected(crate::model::Rule::Expectation), "no")),
+        ..Grant::default()
+    };
+    let second = rig.write_by(2, Value::U64(7), true, 5 * SECOND, permit.clone());
+    assert_eq!(first.await.unwrap().outcome, Outcome::NotSent);
+    drop(second.await);
+    assert_eq!(*permit.shown.lock().unwrap(), [Some(Value::U64(5))]);
+    drop(script.await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -513,7 +580,7 @@ async fn a_request_waits_for_silence_and_for_no_more() {
     let (rig, mut peer) = start_on(serial(), &[unit(1, tags)]);
     let started = Instant::now();
     let first = peer.asked().await.unwrap();
-    assert_eq!(first.at - started, 50 * MS, "whatever was said before it was opened is over");
+    assert_eq!(first.at - started, TIMEOUT, "whatever was asked before it was opened is answered");
     sleep(20 * MS).await;
     peer.answer(&first, &hex("03020007")).await;
     let answered = Instant::now();
@@ -618,7 +685,7 @@ async fn foreign_traffic_costs_no_more_than_a_transaction() {
     sleep(60 * SECOND).await;
     let told = rig.told.of(1);
     assert!(told.iter().all(|(_, update)| update.value == Some(Value::U64(7))), "{told:?}");
-    assert!(told.len() >= 58, "{}", told.len());
+    assert!(told.len() >= 57, "{}", told.len());
     rig.stopped().await;
 }
 
