@@ -206,7 +206,7 @@ fn is_same_link(new: &Connection, old: &Connection) -> bool {
 
 /// Whether a value of the one is a value of the other: where it comes from, and how it is read and judged.
 fn is_same_source(new: &TagSpec, old: &TagSpec) -> bool {
-    let of = |spec: &TagSpec| (spec.tag.path.clone(), spec.tag.range, spec.scan);
+    let of = |spec: &TagSpec| (spec.tag.path.clone(), spec.tag.definition.range, spec.scan);
     of(new) == of(old) && new.source == old.source
 }
 
@@ -222,7 +222,7 @@ fn table(
         let Some(queue) = queues.get(connection.name.as_str()) else { continue };
         for spec in connection.devices.iter().flat_map(|device| &device.tags) {
             let Some(entry) = catalogue.tag(spec.tag.path.as_str()) else { continue };
-            if spec.tag.access != Access::ReadWrite {
+            if spec.tag.definition.access != Access::ReadWrite {
                 continue;
             }
             let latest = match present.routes.get(&entry.id) {

@@ -83,7 +83,7 @@ pub(super) fn count(number: usize, what: &str) -> String {
 fn counts(site: &Site) -> String {
     let devices = site.connections.iter().flat_map(|connection| &connection.devices);
     let tags = || devices.clone().flat_map(|device| &device.tags);
-    let writable = tags().filter(|spec| spec.tag.access == Access::ReadWrite).count();
+    let writable = tags().filter(|spec| spec.tag.definition.access == Access::ReadWrite).count();
     format!(
         "{}, {}, {} ({writable} writable)\n",
         count(site.connections.len(), "connection"),

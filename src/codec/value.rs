@@ -25,7 +25,7 @@ use scaling::Scaling;
 pub use text::{Encoding, Padding, Text};
 
 /// How the cells of one tag, registers or bits, hold its value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Format {
     pub kind: Kind,
     pub order: Order,
@@ -59,7 +59,7 @@ pub enum Part {
 }
 
 /// How raw numbers become engineering values, computed in decimal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scale {
     /// Engineering value = raw × factor + offset; 1 and 0 where nothing is scaled.
     Linear { factor: Decimal, offset: Decimal },

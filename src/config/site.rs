@@ -183,5 +183,5 @@ pub struct TagSpec {
 /// Where a tag comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    Modbus(profile::modbus::Point),
+    Modbus(Arc<profile::modbus::Point>),
 }

@@ -4,17 +4,17 @@
 
 mod connections;
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use serde_json::Value as Json;
 
 use super::{
-    Endpoint, ModbusEndpoint, Origin, Problems, Site, Source, What, WriteMode, load, load_text,
-    profile_schema, site_schema,
+    DeviceSpec, Endpoint, ModbusEndpoint, Origin, Problems, Site, Source, TagSpec, What, WriteMode, load,
+    load_text, profile_schema, site_schema,
 };
 use crate::{
     cli::check,
-    codec::value::Scale,
+    codec::value::{Order, Scale},
     model::{Access, Kind},
     profile::modbus::{Point, Table},
 };
@@ -42,6 +42,39 @@ fn with_tag(tag: &str) -> String {
 fn point(site: &Site) -> &Point {
     let Source::Modbus(point) = &site.connections[0].devices[0].tags[0].source;
     point
+}
+
+/// Kept once for a hundred devices, a profile costs their memory once; but what a device sets for itself is its own.
+#[test]
+fn devices_of_one_profile_share_what_is_alike() {
+    let device = |name: &str, rest: &str| {
+        format!("[[devices]]\nname = '{name}'\nconnection = 'plc'\nprofile = 'demo/boiler'\n{rest}\n")
+    };
+    let site = text(&format!(
+        "[site]\nname = 'x'\n[[connections]]\nname = 'plc'\ndriver = 'modbus-tcp'\naddress = '10.0.0.1:502'\n{}{}{}",
+        device("one", "unit_id = 1"),
+        device("slow", "unit_id = 2\nscan_ms = 9000\nbyte_order = 'CDAB'"),
+        device("two", "unit_id = 3"),
+    ))
+    .unwrap();
+    let [one, slow, two] = site.connections[0].devices.as_slice() else { panic!() };
+    for ((one, slow), two) in one.tags.iter().zip(&slow.tags).zip(&two.tags) {
+        let definition = |spec: &TagSpec| Arc::as_ptr(&spec.tag.definition);
+        let point = |spec: &TagSpec| {
+            let Source::Modbus(point) = &spec.source;
+            Arc::as_ptr(point)
+        };
+        assert_eq!((definition(one), point(one)), (definition(two), point(two)), "{}", one.tag.path);
+        assert_ne!(one.tag.path, two.tag.path);
+        assert_ne!(definition(one), definition(slow), "{}", one.tag.path);
+        assert_eq!(slow.tag.definition.stale_after, Some(Duration::from_secs(27)));
+    }
+    let order = |device: &DeviceSpec| {
+        let spec = device.tags.iter().find(|spec| spec.tag.definition.kind == Kind::Float32).unwrap();
+        let Source::Modbus(point) = &spec.source;
+        point.format.order
+    };
+    assert_eq!([one, slow, two].map(order), [Order::ABCD, Order::CDAB, Order::ABCD]);
 }
 
 fn folder(path: &str, extension: &str) -> Vec<String> {
@@ -91,10 +124,10 @@ fn the_example_site_means_what_it_says() {
     assert_eq!((address, *timeout), ("127.0.0.1:5020", Duration::from_secs(1)));
     let setpoint = &site.connections[0].devices[0].tags[6];
     assert_eq!(setpoint.tag.path.as_str(), "boiler/setpoint");
-    assert_eq!(setpoint.tag.access, Access::ReadWrite);
-    assert_eq!(setpoint.tag.limits.max, Some("95".parse().unwrap()));
+    assert_eq!(setpoint.tag.definition.access, Access::ReadWrite);
+    assert_eq!(setpoint.tag.definition.limits.max, Some("95".parse().unwrap()));
     assert_eq!(setpoint.scan, Duration::from_millis(500));
-    assert_eq!(setpoint.tag.stale_after, Some(Duration::from_millis(1500)));
+    assert_eq!(setpoint.tag.definition.stale_after, Some(Duration::from_millis(1500)));
     assert_eq!(site, file("config/boiler-house.toml").unwrap());
     insta::assert_snapshot!("example_site", check::render(&site));
 }

@@ -7,7 +7,10 @@ use rust_decimal::Decimal;
 use super::{Control, Route, WriteRequest};
 use crate::{
     config::WriteMode,
-    model::{Accepted, Access, Outcome, Quality, Refusal, Report, Rule, Setpoint, Tag, TagId, Value},
+    model::{
+        Accepted, Access, Definition, Limits, Outcome, Quality, Refusal, Report, Rule, Setpoint, Tag, TagId,
+        Value,
+    },
     store::TagEntry,
 };
 
@@ -34,7 +37,7 @@ impl Control {
         let table = self.table();
         mode(table.writes)?;
         let tag = &*entry.tag;
-        if tag.access != Access::ReadWrite {
+        if tag.definition.access != Access::ReadWrite {
             return Err(reject(Rule::Access, format!("`{}` is read-only", tag.path)));
         }
         let route = table.routes.get(&entry.id).filter(|_| table.generation == catalogue.generation);
@@ -58,7 +61,7 @@ impl Control {
         {
             return Err(known(unexpected(expect, present.as_ref())));
         }
-        let timeout = tag.limits.timeout.unwrap_or(table.timeout);
+        let timeout = tag.definition.limits.timeout.unwrap_or(table.timeout);
         Ok(Admitted { entry: entry.clone(), route, accepted, expect, present, timeout })
     }
 
@@ -73,7 +76,7 @@ impl Control {
 fn expectation(tag: &Tag, setpoint: &dyn Setpoint, text: &str) -> Result<Value, Report> {
     let Accepted { requested, effective } =
         setpoint.accept(text).map_err(|refusal| refuse("expect", &refusal))?;
-    if !tag.kind.is_float() && !requested.is_same(&effective) {
+    if !tag.definition.kind.is_float() && !requested.is_same(&effective) {
         let text = format!("expected {requested}, which the device cannot hold; the nearest is {effective}");
         return Err(reject(Rule::Expectation, text));
     }
@@ -123,7 +126,7 @@ fn limits(tag: &Tag, accepted: &Accepted) -> Result<(), Report> {
 }
 
 fn is_within(tag: &Tag, value: &Value) -> bool {
-    let (min, max) = (tag.limits.min, tag.limits.max);
+    let Limits { min, max, .. } = tag.definition.limits;
     min.is_none_or(|min| matches!(compare(value, min), Some(Ordering::Greater | Ordering::Equal)))
         && max.is_none_or(|max| matches!(compare(value, max), Some(Ordering::Less | Ordering::Equal)))
 }
@@ -137,9 +140,10 @@ fn compare(value: &Value, limit: Decimal) -> Option<Ordering> {
 }
 
 fn allowed(tag: &Tag) -> String {
-    let unit = tag.unit.as_ref().map_or_else(String::new, |unit| format!(" {unit}"));
+    let Definition { unit, limits, .. } = &*tag.definition;
+    let unit = unit.as_ref().map_or_else(String::new, |unit| format!(" {unit}"));
     let text = |limit: Decimal| limit.normalize().to_string();
-    match (tag.limits.min.map(text), tag.limits.max.map(text)) {
+    match (limits.min.map(text), limits.max.map(text)) {
         (Some(min), Some(max)) => format!(": allowed is {min} to {max}{unit}"),
         (Some(min), None) => format!(": allowed is {min}{unit} and above"),
         (None, Some(max)) => format!(": allowed is up to {max}{unit}"),

@@ -9,8 +9,8 @@ use crate::{
     codec::value::{Format, Scale},
     link::{Host, Inbox},
     model::{
-        Accepted, Access, Device, Kind, Labels, Limits, LinkState, Quality, Refusal, Rule, Tag, TagPath,
-        Update, Value,
+        Accepted, Access, Definition, Device, Kind, Labels, Limits, LinkState, Quality, Refusal, Rule, Tag,
+        TagPath, Update, Value,
     },
     store::{Connection, DeviceLayout, Layout, TagLayout},
 };
@@ -58,17 +58,19 @@ fn plant() -> Plant {
         let (range, deadband, stale_after) = (None, None, None);
         let tag = Tag {
             path,
-            description,
-            kind,
-            count: None,
-            labels: None,
-            scaled,
-            unit,
-            range,
-            deadband,
-            stale_after,
-            access,
-            limits,
+            definition: Arc::new(Definition {
+                description,
+                kind,
+                count: None,
+                labels: None,
+                scaled,
+                unit,
+                range,
+                deadband,
+                stale_after,
+                access,
+                limits,
+            }),
         };
         TagLayout { tag: Arc::new(tag), keep: None }
     };

@@ -103,9 +103,9 @@ impl<'a> TagRow<'a> {
         };
         Self {
             tag: entry.tag.path.as_str(),
-            value: value(&sample.value, entry.tag.kind),
+            value: value(&sample.value, entry.tag.definition.kind),
             label: label(&entry.tag, &sample.value).or(said).map(str::to_owned),
-            unit: entry.tag.unit.as_deref(),
+            unit: entry.tag.definition.unit.as_deref(),
             quality: sample.quality.name(),
             reason: sample.quality.reason().map(crate::model::Reason::name),
             detail: detail.map(str::to_owned),
@@ -117,6 +117,7 @@ impl<'a> TagRow<'a> {
 
 impl<'a> Definition<'a> {
     pub(super) fn new(tag: &'a Tag) -> Self {
+        let tag = &tag.definition;
         let labels = tag.labels.iter().flat_map(|labels| labels.iter());
         let labels: BTreeMap<_, _> = labels.map(|(number, word)| (number, word.as_ref())).collect();
         Self {
@@ -184,7 +185,7 @@ impl<'a> DeviceRow<'a> {
 
 /// The word that a tag has for a value.
 pub(super) fn label<'a>(tag: &'a Tag, value: &Value) -> Option<&'a str> {
-    tag.labels.as_ref()?.of(value).map(AsRef::as_ref)
+    tag.definition.labels.as_ref()?.of(value).map(AsRef::as_ref)
 }
 
 /// A value of a tag of kind `kind`: 64-bit integers leave as text, `NaN` and infinities as null.
@@ -244,7 +245,8 @@ mod tests {
     #[test]
     fn many_labels_are_cut_in_lists_only() {
         let labels = Labels::new((0..50).map(|number| (number, format!("w{number}").into())));
-        let tag = Tag { labels: Some(labels.into()), count: Some(4), ..crate::mcp::tests::plant::a_tag() };
+        let tag = crate::mcp::tests::plant::a_tag();
+        let tag = tag.with(|tag| (tag.labels, tag.count) = (Some(labels.into()), Some(4)));
         let whole = serde_json::to_value(Definition::new(&tag)).unwrap_or_default();
         assert_eq!((&whole["labels"]["49"], &whole["count"]), (&"w49".into(), &4.into()));
         let short = serde_json::to_value(Definition::new(&tag).in_short()).unwrap_or_default();

@@ -179,7 +179,7 @@ fn device_resource(entry: &DeviceEntry) -> Resource {
 
 fn tag_resource(entry: &TagEntry) -> Resource {
     let path = entry.tag.path.as_str();
-    describe(Resource::new(uri::tag(path), path).with_mime_type(MIME), &entry.tag.description)
+    describe(Resource::new(uri::tag(path), path).with_mime_type(MIME), &entry.tag.definition.description)
 }
 
 fn describe(resource: Resource, description: &str) -> Resource {

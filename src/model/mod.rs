@@ -14,5 +14,5 @@ pub use ident::{DeviceId, InvalidPath, TagId, TagPath, is_segment};
 pub use outcome::{Outcome, Report, Rule};
 pub use quality::{Quality, Reason};
 pub use sample::{DeviceState, LinkState, Sample, Update};
-pub use tag::{Accepted, Access, Device, Kind, Labels, Limits, Refusal, Setpoint, Tag};
+pub use tag::{Accepted, Access, Definition, Device, Kind, Labels, Limits, Refusal, Setpoint, Tag};
 pub use value::Value;

@@ -6,10 +6,17 @@ use rust_decimal::Decimal;
 
 use super::{Rule, TagPath, Value};
 
-/// Definition of one tag.
+/// One tag: where it stands, and what it is.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tag {
     pub path: TagPath,
+    /// Kept once for all devices of a profile.
+    pub definition: Arc<Definition>,
+}
+
+/// What a tag is, whichever device has it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
     pub description: String,
     pub kind: Kind,
     /// Number of elements of an array; `None` for a single value.
@@ -55,7 +62,7 @@ pub enum Kind {
 }
 
 /// Words for numbers of a tag, such as 1 = `auto`.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Labels(Vec<(i64, Arc<str>)>);
 
 /// Whether a tag may be written at all.

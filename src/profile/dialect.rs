@@ -209,7 +209,7 @@ impl Keys {
 
     /// Holds them against the tags that are written.
     pub(crate) fn check_writes(&self, tags: &[TagSpec], broadcast: bool, found: &mut Findings) {
-        let written = || tags.iter().filter(|spec| spec.tag.access == Access::ReadWrite);
+        let written = || tags.iter().filter(|spec| spec.tag.definition.access == Access::ReadWrite);
         // A tag that says so itself was refused before.
         let cut = written().find(|spec| point(spec).function == WriteFunction::Single && length(spec) > 1);
         if let (Some(function), Some(spec)) = (&self.function, cut)

@@ -35,7 +35,7 @@ fn tags(table: &str, kind: &str, change: impl Fn(&mut Point)) -> Vec<TagSpec> {
     let mut tags = std::mem::take(&mut site.connections[0].devices[0].tags);
     for tag in &mut tags {
         let Source::Modbus(point) = &mut tag.source;
-        change(point);
+        change(Arc::make_mut(point));
     }
     tags
 }

@@ -13,4 +13,4 @@ pub(crate) use library::Library;
 #[cfg(test)]
 pub(crate) use library::{embedded_names, parse};
 pub(crate) use overlap::check_overlaps;
-pub(crate) use template::{Defaults, Template, templates};
+pub(crate) use template::{Alike, Defaults, Template, templates};

@@ -18,7 +18,7 @@ use crate::{
         raw::{ScanMs, StaleMs},
         read::{At, List, Spot, millis},
     },
-    model::{Access, Kind, Limits, Refusal, Tag, TagPath},
+    model::{Access, Definition, Kind, Limits, Refusal, Tag, TagPath},
 };
 
 /// A checked tag that lacks only what its device decides.
@@ -50,6 +50,16 @@ pub(crate) struct Defaults {
     pub(crate) stale_after: Option<Duration>,
     pub(crate) function: Option<WriteFunction>,
     pub(crate) settle: Option<Duration>,
+}
+
+/// What the tags of each name are on the devices so far: those of one profile are alike, and it is kept once.
+#[derive(Debug, Default)]
+pub(crate) struct Alike(HashMap<String, Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    definitions: Vec<Arc<Definition>>,
+    points: Vec<Arc<Point>>,
 }
 
 impl Defaults {
@@ -216,6 +226,7 @@ impl Template {
         &self,
         device: &str,
         defaults: Defaults,
+        alike: &mut Alike,
         found: &mut Findings,
     ) -> Option<TagSpec> {
         let scan = self.scan.or(defaults.scan).unwrap_or(Defaults::SCAN);
@@ -231,8 +242,7 @@ impl Template {
         }
         let path = TagPath::parse(&format!("{device}/{}", self.name)).ok()?;
         let format = self.draft.format(defaults.order);
-        let tag = Tag {
-            path,
+        let definition = Definition {
             description: self.description.clone(),
             kind: format.kind,
             count: format.count,
@@ -250,8 +260,26 @@ impl Template {
         let function = self.function.or(defaults.function).unwrap_or(usual);
         let settle = self.settle.or(defaults.settle).unwrap_or_default();
         let point = Point { table: self.table, address: self.address, format, function, settle };
-        Some(TagSpec { tag: Arc::new(tag), scan, source: Source::Modbus(point) })
+        let (definition, point) = alike.share(&self.name, definition, point);
+        Some(TagSpec { tag: Arc::new(Tag { path, definition }), scan, source: Source::Modbus(point) })
     }
+}
+
+impl Alike {
+    fn share(&mut self, name: &str, definition: Definition, point: Point) -> (Arc<Definition>, Arc<Point>) {
+        let Known { definitions, points } = self.0.entry(name.to_owned()).or_default();
+        (once(definitions, definition), once(points, point))
+    }
+}
+
+/// The same that is there already, if it is.
+fn once<T: PartialEq>(those: &mut Vec<Arc<T>>, new: T) -> Arc<T> {
+    if let Some(same) = those.iter().find(|known| ***known == new) {
+        return same.clone();
+    }
+    let new = Arc::new(new);
+    those.push(new.clone());
+    new
 }
 
 /// The nearest double, as the decimal's own text reads.

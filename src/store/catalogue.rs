@@ -1,10 +1,15 @@
 //! The tags and devices of one configuration, ordered, for listing and looking up.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    hash::{BuildHasher, RandomState},
+    sync::Arc,
+};
+
+use hashbrown::HashTable;
 
 use crate::{
     link::Counters,
-    model::{Device, DeviceId, Tag, TagId, TagPath},
+    model::{Device, DeviceId, Tag, TagId},
 };
 
 /// Longest text that is compared with paths.
@@ -20,7 +25,9 @@ pub struct Catalogue {
     pub generation: u64,
     tags: Vec<TagEntry>,
     devices: Vec<DeviceEntry>,
-    paths: HashMap<TagPath, usize>,
+    /// Where in `tags` each path is.
+    places: HashTable<u32>,
+    hasher: RandomState,
 }
 
 /// A tag and its number in the store.
@@ -53,8 +60,14 @@ impl Catalogue {
             a.device().cmp(b.device()).then_with(|| a.cmp(b))
         });
         devices.sort_by(|a, b| a.device.name.cmp(&b.device.name));
-        let paths = tags.iter().enumerate().map(|(index, entry)| (entry.tag.path.clone(), index)).collect();
-        Self { site: site.into(), generation, tags, devices, paths }
+        let hasher = RandomState::new();
+        let hash =
+            |place: &u32| at(&tags, *place).map_or(0, |entry| hasher.hash_one(entry.tag.path.as_str()));
+        let mut places = HashTable::with_capacity(tags.len());
+        for (place, _) in (0..).zip(&tags) {
+            places.insert_unique(hash(&place), place, hash);
+        }
+        Self { site: site.into(), generation, tags, devices, places, hasher }
     }
 
     /// All tags, ordered by device and path.
@@ -71,7 +84,8 @@ impl Catalogue {
 
     #[must_use]
     pub fn tag(&self, path: &str) -> Option<&TagEntry> {
-        self.paths.get(path).and_then(|&index| self.tags.get(index))
+        let is_it = |place: &u32| at(&self.tags, *place).is_some_and(|entry| entry.tag.path.as_str() == path);
+        at(&self.tags, *self.places.find(self.hasher.hash_one(path), is_it)?)
     }
 
     #[must_use]
@@ -112,4 +126,8 @@ impl Catalogue {
         });
         scored.max_by(|a, b| a.0.total_cmp(&b.0)).filter(|(score, _)| *score > 0.6).map(|(_, path)| path)
     }
+}
+
+fn at(tags: &[TagEntry], place: u32) -> Option<&TagEntry> {
+    tags.get(usize::try_from(place).ok()?)
 }

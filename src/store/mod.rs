@@ -149,7 +149,8 @@ impl Store {
         for &id in tags {
             match slots.tag_mut(id) {
                 Some(slot) => {
-                    slot.observers.push(observer.clone());
+                    let others = std::mem::take(&mut slot.observers).into_iter();
+                    slot.observers = others.chain([observer.clone()]).collect();
                     observer.observe(id, Some(&slot.sample));
                 }
                 None => observer.observe(id, None),
@@ -172,7 +173,8 @@ impl Store {
         let mut slots = self.slots.write();
         for &id in tags {
             if let Some(slot) = slots.tag_mut(id) {
-                slot.observers.retain(|other| !other.is(observer));
+                let all = std::mem::take(&mut slot.observers).into_iter();
+                slot.observers = all.filter(|other| !other.is(observer)).collect();
             }
         }
     }

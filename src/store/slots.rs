@@ -1,6 +1,7 @@
 //! The store's inside: one slot a tag and a device, changed under one short lock a batch.
 
 use std::{
+    mem,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -27,12 +28,14 @@ pub(super) struct TagSlot {
     /// The session that may publish; 0 is none.
     pub(super) session: u64,
     pub(super) sample: Sample,
-    marked: Marked,
-    pub(super) observers: Vec<Registered>,
+    /// What subscribers were last told to look at, where the value has moved since, within the deadband.
+    marked: Option<Box<Marked>>,
+    /// Few tags have any: a slice is a word less than a list, a hundred thousand times.
+    pub(super) observers: Box<[Registered]>,
 }
 
 /// What subscribers were last told to look at.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct Marked {
     value: Value,
     quality: Quality,
@@ -65,44 +68,39 @@ impl TagSlot {
                 taken: None,
                 server_time,
             },
-            marked: Marked { value: Value::Null, quality, detail: None },
-            observers: Vec::new(),
+            marked: None,
+            observers: Box::default(),
         }
     }
 
     /// Takes what `update` says; `true` where subscribers should look.
     fn apply(&mut self, id: TagId, update: Update, now: Instant, time: SystemTime) -> bool {
         let sample = &mut self.sample;
-        if let Some(value) = update.value {
-            sample.value = value;
-            // A value that was on its way for long is as old as the question for it.
-            sample.source_time = time.checked_sub(now.saturating_duration_since(update.at));
-            sample.taken = Some(update.at.min(now));
-        }
-        sample.quality = update.quality;
-        sample.detail = update.detail;
+        let value = match update.value {
+            Some(value) => {
+                // A value that was on its way for long is as old as the question for it.
+                sample.source_time = time.checked_sub(now.saturating_duration_since(update.at));
+                sample.taken = Some(update.at.min(now));
+                mem::replace(&mut sample.value, value)
+            }
+            None => sample.value.clone(),
+        };
+        let former = Marked {
+            value,
+            quality: mem::replace(&mut sample.quality, update.quality),
+            detail: mem::replace(&mut sample.detail, update.detail),
+        };
         sample.server_time = time;
         for observer in &self.observers {
             observer.observe(id, Some(&self.sample));
         }
-        let changed = self.differs();
-        if changed {
-            let Sample { value, quality, detail, .. } = &self.sample;
-            self.marked = Marked { value: value.clone(), quality: *quality, detail: detail.clone() };
+        let marked = self.marked.take();
+        let last = marked.as_deref().unwrap_or(&former);
+        let changed = last.differs(&self.sample, self.tag.definition.deadband);
+        if !changed && last.value != self.sample.value {
+            self.marked = marked.or_else(|| Some(Box::new(former)));
         }
         changed
-    }
-
-    fn differs(&self) -> bool {
-        let Sample { value, quality, detail, .. } = &self.sample;
-        if self.marked.quality != *quality || self.marked.detail != *detail {
-            return true;
-        }
-        match (self.tag.deadband, self.marked.value.distance(value)) {
-            // Float dust must not make a step of exactly the deadband count as more.
-            (Some(deadband), Some(step)) => step > deadband * (1.0 + 1e-9),
-            _ => self.marked.value != *value,
-        }
     }
 
     pub(super) fn reading(&self, now: Instant) -> Reading {
@@ -118,11 +116,30 @@ impl TagSlot {
     /// When the sample becomes stale, if it is good and can.
     pub(super) fn expiry(&self) -> Option<Instant> {
         let good = self.sample.quality == Quality::Good;
-        self.tag.stale_after.filter(|_| good).zip(self.sample.taken).map(|(after, taken)| taken + after)
+        self.tag
+            .definition
+            .stale_after
+            .filter(|_| good)
+            .zip(self.sample.taken)
+            .map(|(after, taken)| taken + after)
     }
 
     fn is_overdue(&self, now: Instant) -> bool {
         self.expiry().is_some_and(|expiry| expiry < now)
+    }
+}
+
+impl Marked {
+    fn differs(&self, sample: &Sample, deadband: Option<f64>) -> bool {
+        if self.quality != sample.quality || self.detail != sample.detail {
+            return true;
+        }
+        let step = deadband.and_then(|deadband| Some((deadband, self.value.distance(&sample.value)?)));
+        match step {
+            // Float dust must not make a step of exactly the deadband count as more.
+            Some((deadband, step)) => step > deadband * (1.0 + 1e-9),
+            None => self.value != sample.value,
+        }
     }
 }
 

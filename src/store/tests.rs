@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use super::*;
 use crate::{
     link::{Host, Sink},
-    model::{Access, Kind, Limits, Quality, Reason, TagPath, Update, Value},
+    model::{Access, Definition, Kind, Limits, Quality, Reason, TagPath, Update, Value},
 };
 
 const NOTIFY: Duration = Duration::from_millis(100);
@@ -13,17 +13,19 @@ const NOTIFY: Duration = Duration::from_millis(100);
 fn tag(path: &str, deadband: Option<f64>, stale_after: Option<u64>) -> Arc<Tag> {
     Arc::new(Tag {
         path: TagPath::parse(path).unwrap(),
-        description: String::new(),
-        kind: Kind::Float64,
-        count: None,
-        labels: None,
-        scaled: false,
-        unit: None,
-        range: None,
-        deadband,
-        stale_after: stale_after.map(Duration::from_millis),
-        access: Access::ReadOnly,
-        limits: Limits::default(),
+        definition: Arc::new(Definition {
+            description: String::new(),
+            kind: Kind::Float64,
+            count: None,
+            labels: None,
+            scaled: false,
+            unit: None,
+            range: None,
+            deadband,
+            stale_after: stale_after.map(Duration::from_millis),
+            access: Access::ReadOnly,
+            limits: Limits::default(),
+        }),
     })
 }
 

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use fieldbridge::{
     link::{self, Backoff, Driver, Inbox, LinkError, SessionEnd, Sink},
-    model::{Access, Device, Kind, Limits, Quality, Reason, Tag, TagId, TagPath, Update, Value},
+    model::{Access, Definition, Device, Kind, Limits, Quality, Reason, Tag, TagId, TagPath, Update, Value},
     store::{Change, Connection, DeviceLayout, Layout, Store, TagLayout, Target},
 };
 use tokio::time::Instant;
@@ -48,17 +48,19 @@ async fn its_tags_are_bad_until_the_next_session_reads_them() {
     let store = Arc::new(Store::default());
     let tag = Arc::new(Tag {
         path: TagPath::parse("boiler/a").unwrap(),
-        description: String::new(),
-        kind: Kind::Uint16,
-        count: None,
-        labels: None,
-        scaled: false,
-        unit: None,
-        range: None,
-        deadband: None,
-        stale_after: None,
-        access: Access::ReadOnly,
-        limits: Limits::default(),
+        definition: Arc::new(Definition {
+            description: String::new(),
+            kind: Kind::Uint16,
+            count: None,
+            labels: None,
+            scaled: false,
+            unit: None,
+            range: None,
+            deadband: None,
+            stale_after: None,
+            access: Access::ReadOnly,
+            limits: Limits::default(),
+        }),
     });
     let device = Arc::new(Device { name: "boiler".into(), ..Device::default() });
     let tags = vec![TagLayout { tag, keep: None }];

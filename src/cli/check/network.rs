@@ -104,7 +104,7 @@ pub(super) fn dialect(spec: &DeviceSpec) -> String {
 
 /// The time between writes and their read-backs.
 fn settle(spec: &DeviceSpec) -> Option<String> {
-    let written = spec.tags.iter().filter(|tag| tag.tag.access == Access::ReadWrite);
+    let written = spec.tags.iter().filter(|tag| tag.tag.definition.access == Access::ReadWrite);
     let times = written.map(|tag| {
         let Source::Modbus(point) = &tag.source;
         point.settle

@@ -5,7 +5,7 @@ use rust_decimal::Decimal;
 use crate::{
     codec::value::{Encoding, Format, Padding, Part, Scale},
     config::{DeviceSpec, Source, TagSpec},
-    model::{Access, Kind, Limits},
+    model::{Access, Kind, Limits, Tag},
     profile::modbus::{PartWrite, Point, Table},
 };
 
@@ -30,11 +30,11 @@ pub(super) const COLUMNS: [(&str, bool); 15] = [
 
 /// What there is in each column; nothing where there is nothing to say.
 pub(super) fn row(device: &DeviceSpec, spec: &TagSpec) -> Vec<String> {
-    let tag = &spec.tag;
+    let Tag { path, definition } = &*spec.tag;
     let Source::Modbus(point) = &spec.source;
-    let Point { table, address, format, .. } = point;
+    let Point { table, address, format, .. } = &**point;
     vec![
-        tag.path.to_string(),
+        path.to_string(),
         table.name().to_owned(),
         format!("{address} = 0x{address:04X}"),
         table.reference(*address),
@@ -43,12 +43,12 @@ pub(super) fn row(device: &DeviceSpec, spec: &TagSpec) -> Vec<String> {
         kind(format),
         if table.is_bits() { String::new() } else { format.order.name(format.kind).to_owned() },
         scale(format),
-        tag.unit.clone().unwrap_or_default(),
-        tag.range.map(|(low, high)| format!("{low} to {high}")).unwrap_or_default(),
-        limits(&tag.limits),
+        definition.unit.clone().unwrap_or_default(),
+        definition.range.map(|(low, high)| format!("{low} to {high}")).unwrap_or_default(),
+        limits(&definition.limits),
         format!("{} ms", spec.scan.as_millis()),
         not_available(format),
-        tag.labels.as_ref().map(ToString::to_string).unwrap_or_default(),
+        definition.labels.as_ref().map(ToString::to_string).unwrap_or_default(),
     ]
 }
 
@@ -56,7 +56,7 @@ pub(super) fn row(device: &DeviceSpec, spec: &TagSpec) -> Vec<String> {
 fn write(device: &DeviceSpec, spec: &TagSpec, point: &Point) -> String {
     let Point { table, format, function, .. } = point;
     let masked = format.part != Part::Whole && device.dialect.writes.part != PartWrite::ReadModifyWrite;
-    match (spec.tag.access, table) {
+    match (spec.tag.definition.access, table) {
         (Access::ReadOnly, _) => String::new(),
         (Access::ReadWrite, Table::Holding) if masked => "FC 22".to_owned(),
         (Access::ReadWrite, table) => {

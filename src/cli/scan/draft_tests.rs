@@ -39,7 +39,7 @@ fn a_draft_of_each_unit_is_a_profile() {
     let meter = device(&first);
     assert_eq!((meter.device.vendor.as_str(), meter.device.model.as_str()), ("Acme", "Flow meter"));
     assert_eq!((meter.tags.len(), meter.dialect.reads.max_registers), (TAGS, 32));
-    assert!(meter.tags.iter().all(|spec| spec.tag.access == Access::ReadOnly));
+    assert!(meter.tags.iter().all(|spec| spec.tag.definition.access == Access::ReadOnly));
     insta::assert_snapshot!(
         "draft_head",
         first.split("\n[[tags]]").take(3).collect::<Vec<_>>().join("\n[[tags]]")

@@ -12,7 +12,7 @@ use crate::{
         site::{DeviceSpec, Endpoint, TagSpec},
     },
     model::{Access, Device},
-    profile::{Defaults, Library, Template, check_overlaps, dialect::Keys, templates},
+    profile::{Alike, Defaults, Library, Template, check_overlaps, dialect::Keys, templates},
 };
 
 pub(super) fn devices<'a>(
@@ -21,7 +21,7 @@ pub(super) fn devices<'a>(
     library: &mut Library,
     found: &mut Findings,
 ) {
-    let mut names = Taken::default();
+    let (mut names, mut alike) = (Taken::default(), Alike::default());
     for table in file.devices.iter().flat_map(|at| &at.value.0) {
         if let Some(name) = &table.value.name {
             names.claim(&name.value.0, &name.spot, "one device a name", found);
@@ -35,12 +35,18 @@ pub(super) fn devices<'a>(
             found.problems.push(connection.spot.problem(what));
             continue;
         };
-        attach(&table.value, tags, open, found);
+        attach(&table.value, tags, open, &mut alike, found);
     }
 }
 
 /// Hangs a device on its connection.
-fn attach<'a>(table: &'a DeviceTable, tags: Option<Tags>, open: &mut Open<'a>, found: &mut Findings) {
+fn attach<'a>(
+    table: &'a DeviceTable,
+    tags: Option<Tags>,
+    open: &mut Open<'a>,
+    alike: &mut Alike,
+    found: &mut Findings,
+) {
     let (Some(name), Some(at)) = (&table.name, &table.unit_id) else { return };
     let Ok(unit_id) = u8::try_from(at.value.0) else { return };
     if let Some(other) = open.units.insert(unit_id, &name.value.0) {
@@ -52,7 +58,7 @@ fn attach<'a>(table: &'a DeviceTable, tags: Option<Tags>, open: &mut Open<'a>, f
     };
     check_overlaps(&templates, defaults, found);
     let tags: Vec<TagSpec> =
-        templates.iter().filter_map(|tag| tag.instantiate(&name.value.0, defaults, found)).collect();
+        templates.iter().filter_map(|tag| tag.instantiate(&name.value.0, defaults, alike, found)).collect();
     if broadcast {
         check_broadcast(table, at, &tags, found);
     } else {
@@ -115,7 +121,7 @@ fn unit<const LO: i64, const HI: i64>(
 /// Nothing answers a broadcast, so there is nothing to read.
 fn check_broadcast<T>(table: &DeviceTable, unit_id: &At<T>, tags: &[TagSpec], found: &mut Findings) {
     const MOST: usize = 5;
-    let read = tags.iter().filter(|spec| spec.tag.access == Access::ReadOnly);
+    let read = tags.iter().filter(|spec| spec.tag.definition.access == Access::ReadOnly);
     let mut names: Vec<String> = read.map(|spec| format!("`{}`", spec.tag.path)).collect();
     if names.is_empty() {
         return;

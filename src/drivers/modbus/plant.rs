@@ -20,7 +20,7 @@ use super::{
     plan::{Need, Read, Why, plan},
 };
 use crate::{
-    codec::value::{Codec, Fault, Raw},
+    codec::value::{Codec, Fault, Format, Raw},
     model::{DeviceId, Quality, Reason, Refusal, TagId, Update, Value},
     profile::modbus::{Reads, Region, Table, WriteFunction, Writes},
 };
@@ -37,7 +37,8 @@ pub(super) struct Plant {
     gaps: Vec<(usize, Region)>,
     /// Requests that are not asked in their rounds: each is for a hole, or needs a function that its unit does not have.
     idle: Vec<(usize, Arc<Block>)>,
-    index: HashMap<TagId, usize>,
+    /// Where the entry of each tag is, by tag.
+    index: Box<[(TagId, u32)]>,
 }
 
 #[derive(Debug)]
@@ -72,7 +73,8 @@ pub(super) struct Entry {
     pub(super) unit: usize,
     pub(super) table: Table,
     pub(super) address: u16,
-    codec: Codec,
+    /// Kept once for all tags of one format.
+    codec: Arc<Codec>,
     /// The kind of function that it is preferably written by.
     pub(super) function: WriteFunction,
     pub(super) settle: Duration,
@@ -159,14 +161,14 @@ impl Plant {
             learned: Learned::default(),
             rests: None,
         });
-        let mut entries = Vec::new();
+        let mut codecs = HashMap::new();
+        let mut entries = Vec::with_capacity(units.iter().map(|unit| unit.tags.len()).sum());
         for (at, unit) in units.iter().enumerate() {
-            entries.extend(unit.tags.iter().map(|polled| (Entry::new(at, polled), polled.scan)));
+            entries.extend(unit.tags.iter().map(|polled| Entry::new(at, polled, &mut codecs)));
         }
-        let scans: Vec<_> = entries.iter().map(|(_, scan)| *scan).collect();
-        let entries: Vec<_> = entries.into_iter().map(|(entry, _)| entry).collect();
-        let index: HashMap<TagId, usize> =
-            entries.iter().enumerate().map(|(at, entry)| (entry.id, at)).collect();
+        let scans = units.iter().flat_map(|unit| unit.tags.iter().map(|polled| polled.scan));
+        let mut index: Box<[_]> = entries.iter().zip(0..).map(|(entry, at)| (entry.id, at)).collect();
+        index.sort_unstable();
         let mut plant = Self {
             units: members.collect(),
             entries,
@@ -197,7 +199,8 @@ impl Plant {
     }
 
     pub(super) fn find(&self, tag: TagId) -> Option<usize> {
-        self.index.get(&tag).copied()
+        let at = self.index.binary_search_by_key(&tag, |(own, _)| *own).ok()?;
+        self.index.get(at).and_then(|(_, entry)| usize::try_from(*entry).ok())
     }
 
     pub(super) fn is_broadcast(&self, unit: usize) -> bool {
@@ -454,8 +457,9 @@ impl Block {
 }
 
 impl Entry {
-    fn new(unit: usize, polled: &super::Polled) -> Self {
+    fn new<'a>(unit: usize, polled: &'a super::Polled, codecs: &mut HashMap<&'a Format, Arc<Codec>>) -> Self {
         let point = &polled.point;
+        let codec = codecs.entry(&point.format).or_insert_with(|| Arc::new(point.format.codec()));
         let range = polled.range.map(|(low, high)| {
             let detail = format!("outside {low} to {high}").into();
             Box::new(Range { low, high, detail })
@@ -465,7 +469,7 @@ impl Entry {
             unit,
             table: point.table,
             address: point.address,
-            codec: point.format.codec(),
+            codec: codec.clone(),
             function: point.function,
             settle: point.settle,
             range,

@@ -16,8 +16,8 @@ use crate::{
     link::{Host, Sink, queue},
     mcp::Mcp,
     model::{
-        Accepted, Access, Device, Kind, Labels, Limits, LinkState, Outcome, Quality, Refusal, Report,
-        Setpoint, Tag, TagId, TagPath, Update, Value,
+        Accepted, Access, Definition, Device, Kind, Labels, Limits, LinkState, Outcome, Quality, Refusal,
+        Report, Setpoint, Tag, TagId, TagPath, Update, Value,
     },
     store::{Connection, DeviceLayout, Layout, Store, TagLayout},
 };
@@ -51,24 +51,35 @@ impl Setpoint for Number {
 fn tag(path: &str, kind: Kind, access: Access) -> Arc<Tag> {
     Arc::new(Tag {
         path: TagPath::parse(path).unwrap(),
-        description: format!("What {path} measures"),
-        kind,
-        count: None,
-        labels: None,
-        scaled: false,
-        unit: Some("°C".into()),
-        range: Some((0.0, 150.0)),
-        deadband: None,
-        stale_after: None,
-        access,
-        limits: Limits { min: Some(20.into()), max: Some(95.into()), timeout: None },
+        definition: Arc::new(Definition {
+            description: format!("What {path} measures"),
+            kind,
+            count: None,
+            labels: None,
+            scaled: false,
+            unit: Some("°C".into()),
+            range: Some((0.0, 150.0)),
+            deadband: None,
+            stale_after: None,
+            access,
+            limits: Limits { min: Some(20.into()), max: Some(95.into()), timeout: None },
+        }),
     })
 }
 
 fn labelled(path: &str) -> Arc<Tag> {
     let labels = Labels::new([(0, "off".into()), (1, "auto".into())]);
-    let plain = Tag::clone(&tag(path, Kind::Uint16, Access::ReadOnly));
-    Arc::new(Tag { labels: Some(labels.into()), unit: None, ..plain })
+    let plain = tag(path, Kind::Uint16, Access::ReadOnly);
+    Arc::new(plain.with(|definition| (definition.labels, definition.unit) = (Some(labels.into()), None)))
+}
+
+impl Tag {
+    /// The same tag, of which something is changed.
+    pub(in crate::mcp) fn with(&self, change: impl FnOnce(&mut Definition)) -> Self {
+        let mut tag = self.clone();
+        change(Arc::make_mut(&mut tag.definition));
+        tag
+    }
 }
 
 /// A tag for what needs no plant.
@@ -100,7 +111,10 @@ fn site(many: usize) -> Layout {
         tag("boiler/frequency", Kind::Float32, Access::ReadOnly),
         tag("boiler/energy", Kind::Uint64, Access::ReadOnly),
         labelled("boiler/mode"),
-        Arc::new(Tag { count: Some(2), ..Tag::clone(&tag("boiler/curve", Kind::Float32, Access::ReadOnly)) }),
+        Arc::new(
+            tag("boiler/curve", Kind::Float32, Access::ReadOnly)
+                .with(|definition| definition.count = Some(2)),
+        ),
     ];
     let many = (0..many).map(|n| tag(&format!("many/line-1/t{n:05}"), Kind::Float64, Access::ReadOnly));
     Layout {

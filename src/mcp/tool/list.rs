@@ -184,7 +184,7 @@ pub(super) fn tags(
     let mut page = Page::new(limit);
     let (mut total, mut last, mut full) = (0_usize, None, false);
     for entry in tags {
-        if writable && entry.tag.access != Access::ReadWrite || !filter.matches(entry) {
+        if writable && entry.tag.definition.access != Access::ReadWrite || !filter.matches(entry) {
             continue;
         }
         total += 1;
@@ -234,9 +234,13 @@ impl Filter {
             Self::Glob(glob) => glob.is_match(entry.tag.path.as_str()),
             Self::Text(text) => {
                 let tag = &entry.tag;
-                [tag.path.as_str(), &tag.description, tag.unit.as_deref().unwrap_or_default()]
-                    .iter()
-                    .any(|field| field.to_lowercase().contains(text))
+                [
+                    tag.path.as_str(),
+                    &tag.definition.description,
+                    tag.definition.unit.as_deref().unwrap_or_default(),
+                ]
+                .iter()
+                .any(|field| field.to_lowercase().contains(text))
             }
         }
     }

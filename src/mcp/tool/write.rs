@@ -140,7 +140,7 @@ pub(super) async fn call(mcp: &Mcp, catalogue: &Catalogue, wanted: Wanted, call:
 
 fn answer(path: &str, tag: Option<&Tag>, report: &Report) -> Answer {
     let Report { outcome, requested, value, previous, acknowledged, code, message } = report;
-    let kind = tag.map_or(Kind::Float64, |tag| tag.kind);
+    let kind = tag.map_or(Kind::Float64, |tag| tag.definition.kind);
     let json = |value: &Option<Value>| value.as_ref().map(|value| json::value(value, kind));
     let row = Row {
         tag: Some(path),
@@ -149,7 +149,7 @@ fn answer(path: &str, tag: Option<&Tag>, report: &Report) -> Answer {
         value: json(value),
         label: tag.zip(value.as_ref()).and_then(|(tag, value)| json::label(tag, value)),
         previous: json(previous),
-        unit: tag.and_then(|tag| tag.unit.as_deref()),
+        unit: tag.and_then(|tag| tag.definition.unit.as_deref()),
         acknowledged_by: acknowledged.then_some("device"),
         rule: match outcome {
             Outcome::Rejected(rule) => Some(rule.name()),
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn a_value_has_its_label_beside_it() {
         let labels = Labels::new([(1, "auto".into())]);
-        let tag = Tag { labels: Some(labels.into()), unit: None, ..a_tag() };
+        let tag = a_tag().with(|tag| (tag.labels, tag.unit) = (Some(labels.into()), None));
         let mut report = Report::new(Outcome::Confirmed, "read back equal");
         report.value = Some(Value::U64(1));
         assert_eq!(
