@@ -64,16 +64,16 @@ fn serve(peer: Peer, slave: &Arc<Mutex<Slave>>) -> Arc<Mutex<Vec<Asked>>> {
 
 fn part(id: u32, address: u16, kind: Kind, part: Part) -> Polled {
     let mut tag = polled(id, Table::Holding, address, kind);
-    tag.point.format.part = part;
+    Arc::make_mut(&mut tag.point).format.part = part;
     tag
 }
 
 /// Unit 9 with a register, one that is preferably written by FC 16, a float, two coils, and a register in parts. Polled once.
 fn plant(writes: Writes) -> Unit {
     let mut multiple = polled(2, Table::Holding, 0x191, Kind::Uint16);
-    multiple.point.function = WriteFunction::Multiple;
+    Arc::make_mut(&mut multiple.point).function = WriteFunction::Multiple;
     let mut coil = polled(5, Table::Coil, 4, Kind::Bool);
-    coil.point.function = WriteFunction::Multiple;
+    Arc::make_mut(&mut coil.point).function = WriteFunction::Multiple;
     let mut tags = vec![
         polled(1, Table::Holding, 0x190, Kind::Uint16),
         multiple,
@@ -148,7 +148,7 @@ async fn a_device_without_fc_16_of_a17_says_it_with_0x02() {
     let slave = Slave::new(&[6], 2);
     let any = Writes { fallback: Fallback::IllegalAddress, ..Writes::default() };
     let mut unit = plant(any);
-    unit.tags[0].point.function = WriteFunction::Multiple;
+    Arc::make_mut(&mut unit.tags[0].point).function = WriteFunction::Multiple;
     let (rig, peer) = start(&[unit]);
     let log = serve(peer, &slave);
     sleep(10 * MS).await;
@@ -513,7 +513,7 @@ fn slowly(after: Duration) -> impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'st
 
 fn settling(settle: Duration) -> Unit {
     let mut tag = Polled { scan: LONG, ..polled(1, Table::Holding, 0, Kind::Uint16) };
-    tag.point.settle = settle;
+    Arc::make_mut(&mut tag.point).settle = settle;
     unit(1, vec![tag, polled(2, Table::Input, 0, Kind::Uint16)])
 }
 

@@ -84,7 +84,7 @@ fn units(weather: &Weather) -> Vec<Unit> {
             tags.push(polled(base + 500, Table::Input, 7, Kind::Uint16));
             for bit in 0..4 {
                 let mut tag = polled(base + 600 + u32::from(bit), Table::Holding, 300, Kind::Bool);
-                tag.point.format.part = Part::Bit(bit);
+                Arc::make_mut(&mut tag.point).format.part = Part::Bit(bit);
                 tags.push(tag);
             }
             let mut unit = unit(unit_id, tags);
