@@ -14,6 +14,8 @@ static CRC: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_MODBUS);
 
 /// Unit id and CRC around a PDU.
 const AROUND: usize = 3;
+/// Bytes of the frame of an exception.
+const EXCEPTION: usize = 5;
 /// Bytes of the longest frame (section 2.5.1.1).
 const LONGEST: usize = 256;
 
@@ -54,6 +56,26 @@ pub fn find_answer(unit_id: u8, request: &Request<'_>, heard: &[u8], from: usize
         }
     }
     None
+}
+
+/// The first frame from `from` on that can be the answer of some unit to something.
+#[must_use]
+pub fn find_frame(heard: &[u8], from: usize) -> Option<(u8, Found)> {
+    (from..heard.len()).find_map(|start| {
+        let rest = heard.get(start..)?;
+        let (unit_id, length) = match rest {
+            [unit_id @ 1..=247, function @ (1..=6 | 15 | 16 | 22 | 43), ..] => {
+                (*unit_id, answer_length(*function, rest.get(1..)?)? + AROUND)
+            }
+            [unit_id @ 1..=247, function, ..] if matches!(function & 0x7F, 1..=6 | 15 | 16 | 22 | 43) => {
+                (*unit_id, EXCEPTION)
+            }
+            _ => return None,
+        };
+        let frame = rest.get(..length).filter(|frame| length <= LONGEST && is_whole(frame))?;
+        let pdu = Bytes::copy_from_slice(frame.get(1..length - 2).unwrap_or_default());
+        Some((unit_id, Found { pdu, start, end: start + length }))
+    })
 }
 
 /// Whether a whole answer of the unit was heard, spoilt: its CRC does not fit. `false` while an answer may still be on its

@@ -12,7 +12,7 @@ use tokio_modbus::ExceptionCode;
 
 use super::{
     health::Health,
-    plant::Entry,
+    plant::Plant,
     poll::{self, is_passing},
     session::{End, Session, is_unreachable},
     verdict::Said,
@@ -57,12 +57,13 @@ pub(super) struct Waiting {
 }
 
 impl Look {
-    /// A unit that is demoted is read whole as soon as it answers: it is not looked at. A write that waits for it must be
+    /// A unit that is demoted, or out of step, is read whole as soon as it is not: it is not looked at. A write that waits for it must be
     /// answered all the same, at its deadline.
-    fn due(&self, entries: &[Entry], health: &[Health]) -> Option<Instant> {
-        let unit = entries.get(self.entry).and_then(|entry| health.get(entry.unit));
-        let rests = unit.and_then(|unit| unit.rests(Instant::now()));
-        match (unit.is_none_or(Health::is_demoted), &self.waiting) {
+    fn due(&self, plant: &Plant, health: &[Health]) -> Option<Instant> {
+        let unit = plant.entries.get(self.entry).map(|entry| entry.unit);
+        let is_away = unit.and_then(|unit| health.get(unit)).is_none_or(Health::is_demoted);
+        let rests = unit.and_then(|unit| plant.rests(unit, Instant::now()));
+        match (is_away || !unit.is_some_and(|unit| plant.is_in_step(unit)), &self.waiting) {
             (false, _) => Some(rests.map_or(self.due, |until| self.due.max(until))),
             (true, Some(waiting)) => Some(self.due.max(waiting.command.deadline)),
             (true, None) => None,
@@ -72,12 +73,12 @@ impl Look {
 
 impl Again {
     /// When the next look is due.
-    pub(super) fn due(&self, entries: &[Entry], health: &[Health]) -> Option<Instant> {
-        self.0.iter().filter_map(|look| look.due(entries, health)).min()
+    pub(super) fn due(&self, plant: &Plant, health: &[Health]) -> Option<Instant> {
+        self.0.iter().filter_map(|look| look.due(plant, health)).min()
     }
 
-    fn take(&mut self, due: Instant, entries: &[Entry], health: &[Health]) -> Option<Look> {
-        let at = self.0.iter().position(|look| look.due(entries, health) == Some(due))?;
+    fn take(&mut self, due: Instant, plant: &Plant, health: &[Health]) -> Option<Look> {
+        let at = self.0.iter().position(|look| look.due(plant, health) == Some(due))?;
         Some(self.0.swap_remove(at))
     }
 
@@ -133,7 +134,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// Takes the look that is due at `due`.
     pub(super) async fn look_again(&mut self, due: Instant) -> Result<(), End> {
-        let Some(mut look) = self.again.take(due, &self.plant.entries, &self.health) else { return Ok(()) };
+        let Some(mut look) = self.again.take(due, self.plant, &self.health) else { return Ok(()) };
         if let Some(waiting) = look.waiting.take() {
             return self.look_for(look.entry, waiting, None).await;
         }

@@ -69,25 +69,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     pub(super) fn next_extra(&self) -> Option<(usize, Instant)> {
         let now = Instant::now();
         let due = |extra: &Extra| {
-            let rests = self.health.get(extra.block.unit).and_then(|health| health.rests(now));
+            let rests = self.plant.rests(extra.block.unit, now);
             rests.map_or(extra.due, |until| until.max(extra.due))
         };
-        self.extras.iter().map(due).enumerate().min_by_key(|(_, due)| *due)
+        let in_step = |(_, extra): &(usize, &Extra)| self.plant.is_in_step(extra.block.unit);
+        let extras = self.extras.iter().enumerate().filter(in_step);
+        extras.map(|(at, extra)| (at, due(extra))).min_by_key(|(_, due)| *due)
     }
 
     /// The hole to be tried next: something for a line that has nothing else to do.
     pub(super) fn next_hole(&mut self, now: Instant) -> Option<Extra> {
         loop {
             let (due, unit, region) = self.plant.holes.due()?;
-            if due <= now && self.health.get(unit).is_none_or(Health::is_demoted) {
+            let is_away =
+                self.health.get(unit).is_none_or(Health::is_demoted) || !self.plant.is_in_step(unit);
+            if due <= now && is_away {
                 self.plant.holes.put_off(unit, now);
                 continue;
             }
-            let due = self
-                .health
-                .get(unit)
-                .and_then(|health| health.rests(now))
-                .map_or(due, |until| due.max(until));
+            let due = self.plant.rests(unit, now).map_or(due, |until| due.max(until));
             match self.plant.hole(unit, region) {
                 Some((class, block)) => return Some(Extra { due, class, block, why: Why::Hole }),
                 None => self.plant.holes.remove(unit, region),

@@ -5,9 +5,6 @@
 //! other units a tenth of the line at most; it lies between 1 and 30 s and doubles with each failure. Where no unit
 //! answers nobody is kept waiting, and the interval stays at 1 s. Any answer puts the unit back at once. Of requests that
 //! were on the wire together all failures are one.
-//!
-//! Where answers carry no id (serial lines), a unit that timed out rests for as long again: what it says late must not be
-//! taken for the answer to another question.
 
 use std::time::Duration;
 
@@ -37,8 +34,6 @@ pub(super) struct Health {
     answers: u64,
     /// When the last failure was counted: what was asked before failed along with it.
     counted: Option<Instant>,
-    /// Until when a late answer of the unit could be taken for the answer to another question.
-    rests: Option<Instant>,
 }
 
 impl Health {
@@ -53,18 +48,17 @@ impl Health {
             probing: false,
             answers: 0,
             counted: None,
-            rests: None,
         }
-    }
-
-    /// The same, of a unit that was asked something in a session before; on a serial line its answer may yet come.
-    pub(super) fn resting(rests: Option<Instant>) -> Self {
-        Self { rests, ..Self::new() }
     }
 
     /// When to probe next; `None` while the unit is polled as usual, or a probe is on its way.
     pub(super) fn probe(&self) -> Option<Instant> {
         self.probe.filter(|_| !self.probing)
+    }
+
+    /// Whether a probe is on its way.
+    pub(super) fn is_probed(&self) -> bool {
+        self.probing
     }
 
     /// A probe leaves.
@@ -84,19 +78,9 @@ impl Health {
         self.counted.is_some_and(|counted| asked < counted)
     }
 
-    /// Asks nothing of the unit before `until`.
-    pub(super) fn rest(&mut self, until: Instant) {
-        self.rests = Some(until);
-    }
-
-    /// Until when nothing is asked of the unit.
-    pub(super) fn rests(&self, now: Instant) -> Option<Instant> {
-        self.rests.filter(|until| *until > now)
-    }
-
-    /// How many probes failed: which request comes next.
+    /// How many requests failed of late: which one comes next.
     pub(super) fn failures(&self) -> u32 {
-        self.failures
+        if self.is_demoted() { self.failures } else { self.timeouts }
     }
 
     pub(super) fn is_demoted(&self) -> bool {

@@ -7,12 +7,15 @@
 
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use tokio::time::Instant;
 use tokio_modbus::Request;
 
-use super::wire::{Failure, Pending};
-use crate::codec::modbus::{Answer, Misfit, decode_answer, find_answer, is_spoilt, usual_length};
+use super::{
+    step::Shape,
+    wire::{Failure, Pending},
+};
+use crate::codec::modbus::{Answer, Misfit, decode_answer, find_answer, find_frame, is_spoilt, usual_length};
 
 /// Silence that ends a frame, in characters (Modbus over serial line V1.02, section 2.5.1.1).
 const SILENCE: f64 = 3.5;
@@ -22,6 +25,8 @@ const FAST_SILENCE: Duration = Duration::from_micros(1750);
 /// Silence after which a line is at rest again when something went wrong on it: longer than the pauses that USB adapters make
 /// within a frame.
 const REST: Duration = Duration::from_millis(50);
+/// Bytes of the longest frame.
+const LONGEST: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Line {
@@ -40,6 +45,8 @@ pub(super) struct Line {
     misfit: Option<Misfit>,
     /// Where the answer began and ended in what was heard.
     place: Option<(usize, usize)>,
+    /// What was heard since the last silence and belongs to no transaction.
+    aside: BytesMut,
 }
 
 impl Line {
@@ -66,6 +73,7 @@ impl Line {
             echoes: None,
             misfit: None,
             place: None,
+            aside: BytesMut::new(),
         }
     }
 
@@ -136,6 +144,40 @@ impl Line {
         let before = input.get(..start).unwrap_or_default();
         let echo = pending.is_some_and(|Pending { frame, .. }| before == frame || is_tail(frame, before));
         end == input.len() && (before.is_empty() || echo)
+    }
+
+    /// Looks through what was heard and belongs to no transaction, in whatever pieces that comes.
+    pub(super) fn strays(&mut self, heard: &[u8], strays: &mut Vec<(u8, Shape)>) {
+        if Instant::now() > self.last + self.silence.max(REST) {
+            self.aside.clear();
+        }
+        self.aside.extend_from_slice(heard);
+        while let Some((unit_id, found)) = find_frame(&self.aside, 0) {
+            strays.extend(Shape::heard(&found.pdu).map(|shape| (unit_id, shape)));
+            self.aside.advance(found.end);
+        }
+        self.aside.advance(self.aside.len().saturating_sub(LONGEST));
+    }
+
+    /// A transaction is over: looks through what was heard beside it. What a unit says before it answers is no matter, since
+    /// it answers in order; our own words are none of its own.
+    pub(super) fn rest_of(
+        &mut self,
+        pending: &Pending,
+        input: &[u8],
+        answered: bool,
+        strays: &mut Vec<(u8, Shape)>,
+    ) {
+        let (start, end) = self.place.filter(|_| answered).unwrap_or((input.len(), input.len()));
+        let echo = whole(input, &pending.frame).map_or(0, |at| at + pending.frame.len()).min(start);
+        let mut before = Vec::new();
+        self.aside.clear();
+        self.strays(input.get(echo..start).unwrap_or_default(), &mut before);
+        strays.extend(before.into_iter().filter(|(unit_id, _)| *unit_id != pending.unit_id));
+        if answered {
+            self.aside.clear();
+            self.strays(input.get(end..).unwrap_or_default(), strays);
+        }
     }
 
     /// Until when to wait for more where an answer was heard that is spoilt; `None` where none was.

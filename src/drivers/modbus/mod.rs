@@ -22,6 +22,7 @@ mod poll;
 pub mod scan;
 mod schedule;
 mod session;
+mod step;
 mod verdict;
 mod wire;
 mod write;

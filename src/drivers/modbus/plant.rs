@@ -18,6 +18,7 @@ use super::{
     Unit,
     holes::Holes,
     plan::{Need, Read, Why, plan},
+    step::Steps,
 };
 use crate::{
     codec::value::{Codec, Fault, Format, Raw},
@@ -33,6 +34,7 @@ pub(super) struct Plant {
     /// Tags that no request can read.
     pub(super) impossible: Vec<(TagId, Why)>,
     pub(super) holes: Holes,
+    pub(super) steps: Steps,
     /// What lies between tags and must not be read along, by units.
     gaps: Vec<(usize, Region)>,
     /// Requests that are not asked in their rounds: each is for a hole, or needs a function that its unit does not have.
@@ -50,8 +52,6 @@ pub(super) struct Member {
     reads: Reads,
     pub(super) writes: Writes,
     pub(super) learned: Learned,
-    /// Until when it was to rest as the last session ended.
-    pub(super) rests: Option<Instant>,
 }
 
 /// What a unit's refusals taught.
@@ -159,7 +159,6 @@ impl Plant {
             reads: unit.dialect.reads.clone(),
             writes: unit.dialect.writes,
             learned: Learned::default(),
-            rests: None,
         });
         let mut codecs = HashMap::new();
         let mut entries = Vec::with_capacity(units.iter().map(|unit| unit.tags.len()).sum());
@@ -175,6 +174,7 @@ impl Plant {
             classes: Vec::new(),
             impossible: Vec::new(),
             holes: Holes::default(),
+            steps: Steps::default(),
             gaps: Vec::new(),
             idle: Vec::new(),
             index,
@@ -231,18 +231,46 @@ impl Plant {
         self.entries.iter().enumerate().filter(|(_, entry)| is_reached(entry)).map(|(at, _)| at).collect()
     }
 
+    pub(super) fn unit_id(&self, unit: usize) -> u8 {
+        self.units.get(unit).map(|member| member.unit_id).unwrap_or_default()
+    }
+
+    pub(super) fn is_in_step(&self, unit: usize) -> bool {
+        self.steps.is_in_step(self.unit_id(unit))
+    }
+
+    /// Until when nothing is asked of a unit.
+    pub(super) fn rests(&self, unit: usize, now: Instant) -> Option<Instant> {
+        self.steps.rests(self.unit_id(unit), now)
+    }
+
     /// The request that probes a unit, and its class: another one each time, since one alone may be what the device chokes
-    /// on. Where none is asked in its rounds, one of those that are not.
+    /// on. Where none is asked in its rounds, one of those that are not; where the unit is out of step, one whose answer
+    /// proves something if there is such.
     pub(super) fn probe(&self, unit: usize, failures: u32) -> Option<(usize, Arc<Block>)> {
         let classes = self.classes.iter().enumerate().filter(|(_, class)| class.unit == unit);
-        let mut all: Vec<_> =
-            classes.flat_map(|(at, class)| class.blocks.iter().map(move |block| (at, block))).collect();
+        let mut all: Vec<_> = classes
+            .flat_map(|(at, class)| class.blocks.iter().map(move |block| (at, block.clone())))
+            .collect();
         if all.is_empty() {
             let idle = self.idle.iter().filter(|(_, block)| block.unit == unit);
-            all.extend(idle.map(|(class, block)| (*class, block)));
+            all.extend(idle.cloned());
+        }
+        let unit_id = self.unit_id(unit);
+        if !self.steps.is_in_step(unit_id) {
+            let proves = |block: &Block| self.steps.proves(unit_id, &block.request());
+            let whole: Vec<_> = all.iter().filter(|(_, block)| proves(block)).cloned().collect();
+            let items = all.iter().flat_map(|(class, block)| block.items.iter().map(|item| (*class, item)));
+            let single =
+                || items.filter_map(|(class, item)| Some((class, Arc::new(self.alone(item.entry).ok()?))));
+            let proving =
+                if whole.is_empty() { single().filter(|(_, block)| proves(block)).collect() } else { whole };
+            if !proving.is_empty() {
+                all = proving;
+            }
         }
         let nth = usize::try_from(failures).ok()?.checked_rem(all.len())?;
-        all.get(nth).map(|(class, block)| (*class, Arc::clone(block)))
+        all.get(nth).cloned()
     }
 
     /// The entries that share cells with one, and where in its cells each begins that lies wholly in them.
@@ -265,6 +293,9 @@ impl Plant {
 
     /// Puts two requests in the place of a refused one.
     pub(super) fn part(&mut self, class: usize, block: &Arc<Block>) -> Parts {
+        if !self.classes.get(class).is_some_and(|own| own.blocks.iter().any(|own| Arc::ptr_eq(own, block))) {
+            return Parts::Gone;
+        }
         let length = |tag: TagId| self.find(tag).and_then(|at| self.entries.get(at)).map_or(1, Entry::count);
         let Some((one, two)) = block.read.halves(length) else { return Parts::One };
         let parting = Arc::new(Parting { gap: one.gap(&two), answered: AtomicU32::new(0) });

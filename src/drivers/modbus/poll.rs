@@ -15,6 +15,7 @@ use super::{
     health::{Health, TIMEOUTS},
     plant::{Block, Data},
     session::{End, Session, is_unreachable},
+    step::HELD,
     wire::{Failure, Pending},
 };
 use crate::{
@@ -27,10 +28,10 @@ use crate::{
 pub(super) struct Flight {
     pending: Pending,
     pub(super) block: Arc<Block>,
-    class: usize,
+    pub(super) class: usize,
     pub(super) why: Why,
     /// When it was asked: a value is no older than that.
-    asked: Instant,
+    pub(super) asked: Instant,
     /// When its time is over.
     pub(super) until: Instant,
 }
@@ -83,6 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         match sent {
             Ok(_) => {
                 let until = self.wire.due();
+                self.asks(block.unit);
                 self.flights.push(Flight { pending, block, class, why, asked, until });
             }
             Err(Failure::Lost(problem)) => return Err(End::Lost(problem)),
@@ -125,6 +127,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if matches!(answer, Err(Failure::TimedOut)) && self.wire.is_cut(&flight.pending) {
             return Err(End::Lost("an answer broke off in the middle".to_owned()));
         }
+        let Some(answer) = self.weigh(&flight, answer) else { return Ok(()) };
         let outcome = match answer {
             // Where its unit answers to others this is no word on the unit.
             Ok(Answer::Exception(exception)) if is_unreachable(exception) && self.is_alive(&flight) => {
@@ -173,6 +176,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.let_rest(block.unit);
         let started = Instant::now();
         let timeout = self.timeout;
+        let unit_id = self.unit_id(block.unit);
+        let proves = self.plant.steps.proves(unit_id, &pending.request);
+        let in_step = self.plant.steps.is_in_step(unit_id);
         let wire = &mut self.wire;
         let mut whole = true;
         let exchange = async {
@@ -188,9 +194,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             let until = wire.due();
             let end = deadline.map_or(until, |deadline| deadline.clamp(started, until));
             whole = end == until;
-            match wire.hear(&[&pending], end).await? {
-                (_, Ok(answer)) => Ok(answer),
-                (_, Err(misfit)) => Err(Failure::Misfit(misfit)),
+            let answer = wire.hear(&[&pending], end).await?.1.map_err(Failure::Misfit)?;
+            if in_step || (proves && matches!(answer, Answer::Response(_))) {
+                return Ok(answer);
+            }
+            let all = Instant::now() + HELD * timeout;
+            let until = deadline.map_or(all, |deadline| deadline.min(all));
+            if wire.listen(unit_id, until).await? && until == all {
+                Ok(answer)
+            } else {
+                Err(Failure::OutOfStep)
             }
         };
         let answer = tokio::select! {
@@ -203,11 +216,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             self.keep_apart(block.unit);
             return Err(End::Stopped);
         };
+        if answer.is_ok() && !self.wire.has_ids() {
+            if in_step {
+                self.was_answered(unit_id);
+            } else {
+                self.plant.steps.found(unit_id);
+            }
+        }
         self.judge(block.unit, started, whole, answer)
     }
 
     /// What the answer to a read, or none, means for its unit. `whole`: it had all the time that a unit is given.
-    fn judge(
+    pub(super) fn judge(
         &mut self,
         unit: usize,
         asked: Instant,
@@ -224,9 +244,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.exception(unit, exception, asked);
                 Ok(Outcome::Exception(exception))
             }
-            Err(Failure::Misfit(misfit)) => {
+            Err(failure @ (Failure::Misfit(_) | Failure::OutOfStep)) => {
                 self.misfit(unit);
-                Ok(Outcome::Unusable(misfit.to_string()))
+                Ok(Outcome::Unusable(failure.to_string()))
             }
             Err(Failure::Garbled) => {
                 self.answered(unit);
@@ -264,7 +284,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// What a poll that is over means for its tags and for what is asked next.
-    fn landed(&mut self, class: usize, block: &Arc<Block>, why: Why, outcome: Outcome) {
+    pub(super) fn landed(&mut self, class: usize, block: &Arc<Block>, why: Why, outcome: Outcome) {
         if !matches!(outcome, Outcome::TimedOut) {
             block.answered();
         }
@@ -328,7 +348,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     pub(super) fn unit_id(&self, unit: usize) -> u8 {
-        self.plant.units.get(unit).map(|member| member.unit_id).unwrap_or_default()
+        self.plant.unit_id(unit)
+    }
+
+    pub(super) fn asks(&mut self, unit: usize) {
+        if !self.wire.has_ids() {
+            self.plant.steps.asks(self.plant.unit_id(unit));
+        }
     }
 }
 

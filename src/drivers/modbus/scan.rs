@@ -187,7 +187,9 @@ impl Caller {
             Ok((_, Ok(answer))) => answer.into(),
             Ok((_, Err(misfit))) => Reply::Unusable(misfit.to_string()),
             Err(Failure::TimedOut | Failure::Doubtful) => Reply::Silent,
-            Err(failure @ (Failure::Garbled | Failure::Misfit(_))) => Reply::Unusable(failure.to_string()),
+            Err(failure @ (Failure::Garbled | Failure::Misfit(_) | Failure::OutOfStep)) => {
+                Reply::Unusable(failure.to_string())
+            }
             Err(failure @ (Failure::Taken | Failure::Lost(_))) => Reply::Lost(failure.to_string()),
         }
     }

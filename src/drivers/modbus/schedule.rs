@@ -73,16 +73,21 @@ impl Schedule {
     /// The request that has waited longest, among those due.
     pub(super) fn next(&self, plant: &Plant, units: &[Health], now: Instant) -> Next {
         let polls = self.rounds.iter().zip(&plant.classes).enumerate().filter_map(|(at, (round, class))| {
-            let health = units.get(round.unit).filter(|health| !health.is_demoted())?;
-            let due = health.rests(now).map_or(round.due, |until| round.due.max(until));
+            let is_asked = |health: &&Health| !health.is_demoted() && plant.is_in_step(round.unit);
+            units.get(round.unit).filter(is_asked)?;
+            let due = plant.rests(round.unit, now).map_or(round.due, |until| round.due.max(until));
             round.has_more(class).then_some((due, Next::Poll { class: at }))
         });
         let probes = units.iter().enumerate().filter_map(|(unit, health)| {
-            let due = health.probe()?;
-            plant
-                .probe(unit, 0)
-                .is_some()
-                .then_some((due.max(health.rests(now).unwrap_or(due)), Next::Probe { unit }))
+            let due = if health.is_demoted() {
+                health.probe()?
+            } else {
+                // One that is out of step is asked one thing at a time until it is in step again.
+                Some(now).filter(|_| !plant.is_in_step(unit) && !health.is_probed())?
+            };
+            let is_held = plant.steps.held(plant.unit_id(unit)).is_some();
+            let due = plant.rests(unit, now).map_or(due, |until| due.max(until));
+            (!is_held && plant.probe(unit, 0).is_some()).then_some((due, Next::Probe { unit }))
         });
         match polls.chain(probes).min_by_key(|(due, _)| *due) {
             Some((due, next)) if due <= now => next,

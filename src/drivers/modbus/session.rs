@@ -130,7 +130,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
                 plant.end_hunt(unit);
             }
             Parked {
-                health: plant.units.iter().map(|member| Health::resting(member.rests)).collect(),
+                health: plant.units.iter().map(|_| Health::new()).collect(),
                 schedule: Schedule::new(&plant.classes, now),
                 extras: Vec::new(),
             }
@@ -169,10 +169,6 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             let step = self.step(inbox, &mut writes).await;
             if let Err(end) = step {
                 let end = self.last_looks(end).await;
-                let now = Instant::now();
-                for (member, health) in self.plant.units.iter_mut().zip(&self.health) {
-                    member.rests = health.rests(now);
-                }
                 return if self.wire.spoke { end } else { end.with_hint(self.hint) };
             }
         }
@@ -182,11 +178,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         if self.stop.is_cancelled() {
             return Err(End::Stopped);
         }
+        self.heed_strays();
         let now = Instant::now();
+        if let Some(held) = self.plant.steps.ripe(now) {
+            return self.settle(held);
+        }
         let next = self.schedule.next(self.plant, &self.health, now);
         let extra = self.next_extra();
         let due_extra = extra.filter(|(_, due)| *due <= now).map(|(at, _)| at);
-        let look = self.again.due(&self.plant.entries, &self.health);
+        let look = self.again.due(self.plant, &self.health);
         let due_look = look.filter(|due| *due <= now);
         let waits = matches!(next, Next::Wait(_)) && due_extra.is_none();
         if (*writes < WRITES_IN_A_ROW || (waits && due_look.is_none())) && inbox.is_ready() {
@@ -209,7 +209,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             return self.look_again(due).await;
         }
         self.looked = false;
-        let later = [next.until(), extra.map(|(_, due)| due), look].into_iter().flatten().min();
+        let ripe = self.plant.steps.next_ripe();
+        let later = [next.until(), extra.map(|(_, due)| due), look, ripe].into_iter().flatten().min();
         if self.flights.len() >= self.most {
             return self.land(None).await;
         }
@@ -312,7 +313,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             biased;
             command = inbox.next() => command.map(Some).ok_or(End::Stopped),
             () = due => Ok(None),
-            failure = self.wire.idle() => Err(End::Lost(failure.to_string())),
+            heard = self.wire.idle() => match heard {
+                Ok(()) => Ok(None),
+                Err(failure) => Err(End::Lost(failure.to_string())),
+            },
         }
     }
 
@@ -377,19 +381,14 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         Ok(())
     }
 
-    /// Has a unit that was asked last rest where its late answer could be taken for the answer to another question: as long
-    /// again as it was given, however short it was waited for. All devices with its unit id are that unit.
+    /// The question to a unit that was asked last stays open. Where its late answer could be taken for the answer to another
+    /// question it rests, as long again as it was given, however short it was waited for.
     pub(super) fn keep_apart(&mut self, unit: usize) {
         if self.wire.has_ids() {
             return;
         }
-        let until = Instant::now().max(self.wire.due()) + self.timeout;
-        let unit_id = self.unit_id(unit);
-        for (health, member) in self.health.iter_mut().zip(&self.plant.units) {
-            if member.unit_id == unit_id {
-                health.rest(until);
-            }
-        }
+        let rests = Instant::now().max(self.wire.due()) + self.timeout;
+        self.plant.steps.open(self.plant.unit_id(unit), self.wire.asked, rests);
     }
 
     /// A gateway answered that it cannot reach the unit.

@@ -20,7 +20,7 @@ use tokio::{
 };
 use tokio_modbus::Request;
 
-use super::line::Line;
+use super::{line::Line, step::Shape};
 use crate::{
     codec::modbus::{
         Answer, Frame, Misfit, Unfit, decode_answer, encode_request, put_frame, put_rtu, take_frame,
@@ -33,6 +33,9 @@ const CHUNK: usize = 2048;
 
 /// Frames that answer nothing and that a peer may send before it is asked again. Late answers are few.
 const UNASKED: u32 = 1000;
+
+/// Frames that nothing asked for and that are kept to be told of.
+const STRAYS: usize = 64;
 
 /// So many ids back an answer is a late one of ours.
 const RECENT: u16 = 1000;
@@ -69,6 +72,10 @@ pub(super) struct Wire<S> {
     foreign: Option<(u16, u16)>,
     /// Whether the first bytes of `input` were there before the request, so that their frame is no answer to it.
     stale: bool,
+    /// What an answer to the last request looks like.
+    pub(super) asked: Option<Shape>,
+    /// Where answers have no ids: frames that nothing open asked for, by their units.
+    strays: Vec<(u8, Shape)>,
 }
 
 /// How frames are told apart on a stream.
@@ -110,6 +117,12 @@ pub(super) enum Failure {
     /// The unit answered, but not what was asked.
     #[error(transparent)]
     Misfit(Misfit),
+    /// It is not known which question was answered.
+    #[error(
+        "answers come out of step with what is asked, so they are not believed: does the device take longer than \
+         timeout_ms, or is it asked by others too?"
+    )]
+    OutOfStep,
     /// The stream is at its end.
     #[error("{0}")]
     Lost(String),
@@ -146,6 +159,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             gap,
             foreign: None,
             stale: false,
+            asked: None,
+            strays: Vec::new(),
         }
     }
 
@@ -237,15 +252,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// Drops what was heard and answers nothing; whether that was said on a serial line.
     fn discard(&mut self) -> Result<bool, Failure> {
+        self.strays.truncate(STRAYS);
         match &mut self.framing {
             Framing::Mbap { .. } => {
-                while take(&mut self.input)?.is_some() {
+                while let Some(frame) = take(&mut self.input)? {
+                    self.stray(&frame);
                     self.drop_frame()?;
                 }
                 Ok(false)
             }
             Framing::Rtu(_) if self.input.is_empty() => Ok(false),
             Framing::Rtu(line) => {
+                line.strays(&self.input, &mut self.strays);
                 line.heard();
                 self.drop_input();
                 Ok(true)
@@ -256,6 +274,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// Sends a request; its last character leaves at the moment that is answered.
     pub(super) async fn send(&mut self, pending: &Pending, patience: Duration) -> Result<Instant, Failure> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
+        self.asked = Some(Shape::of(&pending.request));
         self.due = Instant::now() + patience;
         (self.heard, self.unasked, self.stale) = (false, 0, !self.input.is_empty());
         let sending = async {
@@ -318,15 +337,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 }
             }
         };
-        if let Framing::Rtu(line) = &mut self.framing {
-            // Bytes behind an answer may be the beginning of more.
-            let clean = line.is_clean(open.first().map(P::as_ref), &self.input);
-            line.ended(result.is_ok(), clean);
-            if clean {
-                self.input.clear();
-            }
-            self.drop_input();
-        }
+        let result = self.nothing_else(open, result)?;
         if matches!(result, Err(Failure::Garbled)) {
             self.counters.garbled.fetch_add(1, Ordering::Relaxed);
         }
@@ -336,16 +347,78 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         result
     }
 
-    /// Watches the stream while nothing is asked; ends only with it. Cancel-safe.
-    pub(super) async fn idle(&mut self) -> Failure {
-        loop {
-            let step = match self.discard() {
-                Ok(_) => self.fill().await,
-                Err(failure) => Err(failure),
-            };
-            if let Err(failure) = step {
-                return failure;
+    /// Ends a transaction: what was heard beside the answer belongs to nothing. Where it is a frame of the same unit behind
+    /// the answer, either can be the right one.
+    fn nothing_else<P: AsRef<Pending>>(
+        &mut self,
+        open: &[P],
+        result: Result<Heard, Failure>,
+    ) -> Result<Result<Heard, Failure>, Failure> {
+        let Some(pending) = open.first().map(P::as_ref).filter(|_| !self.has_ids()) else {
+            return Ok(result);
+        };
+        let known = self.strays.len();
+        match &mut self.framing {
+            Framing::Rtu(line) => {
+                // Bytes behind an answer may be the beginning of more.
+                let clean = line.is_clean(Some(pending), &self.input);
+                line.ended(result.is_ok(), clean);
+                line.rest_of(pending, &self.input, result.is_ok(), &mut self.strays);
+                if clean {
+                    self.input.clear();
+                }
+                self.drop_input();
             }
+            Framing::Mbap { .. } if result.is_ok() => {
+                while let Some(frame) = take(&mut self.input)? {
+                    self.stray(&frame);
+                    self.drop_frame()?;
+                }
+            }
+            Framing::Mbap { .. } => {}
+        }
+        let is_own = |(unit_id, _): &(u8, Shape)| *unit_id == pending.unit_id;
+        if result.is_ok() && self.strays.get(known..).unwrap_or_default().iter().any(is_own) {
+            self.strays.truncate(known);
+            return Ok(Err(Failure::OutOfStep));
+        }
+        Ok(result)
+    }
+
+    /// Watches the stream while nothing is asked; ends with it, or as soon as there is something to [tell](Self::strays).
+    /// Cancel-safe.
+    pub(super) async fn idle(&mut self) -> Result<(), Failure> {
+        loop {
+            self.discard()?;
+            if !self.strays.is_empty() {
+                return Ok(());
+            }
+            self.fill().await?;
+        }
+    }
+
+    /// Listens to a unit until that moment; whether it said nothing. Cancel-safe.
+    pub(super) async fn listen(&mut self, unit_id: u8, until: Instant) -> Result<bool, Failure> {
+        loop {
+            self.discard()?;
+            if self.strays.iter().any(|(stray, _)| *stray == unit_id) {
+                return Ok(false);
+            }
+            match timeout_at(until, self.fill()).await {
+                Ok(filled) => filled?,
+                Err(_elapsed) => return Ok(true),
+            }
+        }
+    }
+
+    /// The frames that nothing open asked for, since this was asked last.
+    pub(super) fn strays(&mut self) -> Vec<(u8, Shape)> {
+        std::mem::take(&mut self.strays)
+    }
+
+    fn stray(&mut self, frame: &Frame) {
+        if !self.has_ids() {
+            self.strays.extend(Shape::heard(&frame.pdu).map(|shape| (frame.unit_id, shape)));
         }
     }
 

@@ -77,6 +77,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if self.plant.is_broadcast(unit) {
             return self.broadcast(command, &order, form).await;
         }
+        match self.get_in_step(unit, command.deadline).await {
+            Ok(Ok(())) => {}
+            Ok(Err(problem)) => {
+                command.answer(Report::new(Outcome::NotSent, problem));
+                return Ok(());
+            }
+            Err(end) => {
+                command.answer(Report::new(Outcome::NotSent, "the connection ended before it could be sent"));
+                return Err(end);
+            }
+        }
         let may_echo = form.is_echoed() && self.wire.may_echo();
         if command.read_first || form.is_modified() || may_echo {
             let looked = self.look(order.at, &order.raw, command.deadline, true).await?;
@@ -145,6 +156,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if !granted && let Err(report) = command.grant(order.current.as_ref()) {
             return Sent::Over(report);
         }
+        let proves = self.plant.steps.proves(self.unit_id(unit), &pending.request);
         // From here on nothing but an answer can say that the device did not take it; a stop waits for that.
         let started = Instant::now();
         let answer = match self.wire.send(&pending, self.timeout).await {
@@ -159,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             Err(failure) => (Err(failure), true),
         };
-        self.answer_to_write(unit, started, answer)
+        self.answer_to_write(unit, started, proves, answer)
     }
 
     /// Waits until the line is free for a write, which is the last moment at which it can be told for sure that nothing left.
@@ -180,8 +192,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Err(_elapsed) => return Err(late()),
         }
         // A connection that is known to be lost takes nothing: the command can be told so for sure.
-        if let Some(failure) = self.wire.idle().now_or_never() {
+        if let Some(Err(failure)) = self.wire.idle().now_or_never() {
             return Err(lost_before(failure.to_string()));
+        }
+        let in_step = self.plant.is_in_step(unit);
+        self.heed_strays();
+        if in_step && !self.plant.is_in_step(unit) {
+            return Err(not_sent(Failure::OutOfStep.to_string()));
         }
         if Instant::now() >= deadline {
             return Err(late());
@@ -307,8 +324,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// Lets the time pass in which a late answer of the unit may come.
     pub(super) fn let_rest(&mut self, unit: usize) {
+        self.asks(unit);
         let now = Instant::now();
-        if let Some(until) = self.health.get(unit).and_then(|health| health.rests(now)) {
+        if let Some(until) = self.plant.rests(unit, now) {
             self.wire.pause(now, until - now);
         }
     }
@@ -318,11 +336,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         &mut self,
         unit: usize,
         started: Instant,
+        proves: bool,
         (answer, whole): (Result<Answer, Failure>, bool),
     ) -> Sent {
+        let in_step = self.plant.is_in_step(unit);
         match answer {
+            // It may be the answer to something before, though only the same kind of write can be that.
+            Ok(Answer::Response(_)) if !proves => {
+                self.misfit(unit);
+                Sent::Said(Said::Else(Failure::OutOfStep.to_string()))
+            }
+            Ok(Answer::Exception(exception)) if !in_step => {
+                self.misfit(unit);
+                Sent::Said(Said::Failed(exception))
+            }
             Ok(Answer::Response(_)) => {
                 self.answered(unit);
+                if !self.wire.has_ids() {
+                    self.plant.steps.found(self.unit_id(unit));
+                    self.was_answered(self.unit_id(unit));
+                }
                 Sent::Said(Said::Yes)
             }
             Ok(Answer::Exception(exception)) => {
@@ -336,7 +369,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     _ => Sent::Refused(exception),
                 }
             }
-            Err(failure @ (Failure::Misfit(_) | Failure::Garbled)) => {
+            Err(failure @ (Failure::Misfit(_) | Failure::Garbled | Failure::OutOfStep)) => {
                 self.misfit(unit);
                 Sent::Said(Said::Else(failure.to_string()))
             }

@@ -274,7 +274,7 @@ async fn a_peer_that_never_pauses_is_left() {
     let failure = exchange(&mut wire, 1, request, Duration::from_secs(600)).await.unwrap_err();
     assert_eq!(failure.to_string(), "the device sends without being asked");
     let mut wire = over(Endless, &counters);
-    assert_eq!(wire.idle().await.to_string(), "the device sends without being asked");
+    assert_eq!(wire.idle().await.unwrap_err().to_string(), "the device sends without being asked");
     assert_eq!(counters.dropped.load(Ordering::Relaxed), 2002);
 }
 
