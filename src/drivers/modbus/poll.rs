@@ -9,6 +9,7 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 use tokio_modbus::ExceptionCode;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     extra::{Extra, Why},
@@ -165,16 +166,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Ok(pending) => pending,
             Err(error) => return Ok(Outcome::Unusable(error.to_string())),
         };
-        let stopped = self.stop.clone().cancelled_owned();
-        let stopped = async {
-            if stops {
-                stopped.await;
-            } else {
-                std::future::pending::<()>().await;
-            }
-        };
+        let stop = stops.then(|| self.stop.clone());
         self.let_rest(block.unit);
         let started = Instant::now();
+        let Some(free) = unless(stop.as_ref(), self.free(deadline)).await else { return Err(End::Stopped) };
+        match free {
+            Ok(()) => {}
+            Err(Failure::Lost(problem)) => return Err(End::Lost(problem)),
+            Err(Failure::TimedOut) => return Ok(Outcome::TimedOut),
+            Err(failure) => return Ok(Outcome::Unusable(failure.to_string())),
+        }
+        self.heed_strays();
         let timeout = self.timeout;
         let unit_id = self.unit_id(block.unit);
         let proves = self.plant.steps.proves(unit_id, &pending.request);
@@ -182,36 +184,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let wire = &mut self.wire;
         let mut whole = true;
         let exchange = async {
-            match deadline {
-                Some(deadline) if Instant::now() < deadline => {
-                    timeout_at(deadline, wire.ready(deadline)).await.unwrap_or(Err(Failure::TimedOut))
-                }
-                Some(_) => Err(Failure::TimedOut),
-                None => wire.ready(started + timeout).await,
-            }
-            .inspect_err(|_| whole = false)?;
             wire.send(&pending, timeout).await?;
             let until = wire.due();
             let end = deadline.map_or(until, |deadline| deadline.clamp(started, until));
             whole = end == until;
             let answer = wire.hear(&[&pending], end).await?.1.map_err(Failure::Misfit)?;
-            if in_step || (proves && matches!(answer, Answer::Response(_))) {
+            // Of two answers either can be the right one.
+            let proves = proves && !wire.is_stray(unit_id);
+            if proves && (in_step || matches!(answer, Answer::Response(_))) {
                 return Ok(answer);
             }
             let all = Instant::now() + HELD * timeout;
             let until = deadline.map_or(all, |deadline| deadline.min(all));
-            if wire.listen(unit_id, until).await? && until == all {
-                Ok(answer)
-            } else {
-                Err(Failure::OutOfStep)
-            }
+            let silent = wire.listen(unit_id, until).await?;
+            if silent && until == all { Ok(answer) } else { Err(Failure::OutOfStep) }
         };
-        let answer = tokio::select! {
-            biased;
-            () = stopped => None,
-            answer = exchange => Some(answer),
-        };
-        let Some(answer) = answer else {
+        let Some(answer) = unless(stop.as_ref(), exchange).await else {
             // Its answer may be on its way, and a last look at the unit must not take it for its own.
             self.keep_apart(block.unit);
             return Err(End::Stopped);
@@ -224,6 +212,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
         }
         self.judge(block.unit, started, whole, answer)
+    }
+
+    /// Waits until the line is free for a read, until `deadline` at the latest.
+    async fn free(&mut self, deadline: Option<Instant>) -> Result<(), Failure> {
+        match deadline {
+            Some(deadline) if Instant::now() < deadline => {
+                timeout_at(deadline, self.wire.ready(deadline)).await.unwrap_or(Err(Failure::TimedOut))
+            }
+            Some(_) => Err(Failure::TimedOut),
+            None => self.wire.ready(Instant::now() + self.timeout).await,
+        }
     }
 
     /// What the answer to a read, or none, means for its unit. `whole`: it had all the time that a unit is given.
@@ -251,7 +250,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Err(Failure::Garbled) => {
                 self.answered(unit);
                 // What was taken for its answer may have been something else.
-                self.keep_apart(unit);
+                self.let_off(unit);
                 Ok(Outcome::Garbled)
             }
             Err(Failure::TimedOut | Failure::Doubtful) => {
@@ -355,6 +354,18 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if !self.wire.has_ids() {
             self.plant.steps.asks(self.plant.unit_id(unit));
         }
+    }
+}
+
+/// What `work` comes to, unless it is stopped before.
+async fn unless<T>(stop: Option<&CancellationToken>, work: impl Future<Output = T>) -> Option<T> {
+    match stop {
+        Some(stop) => tokio::select! {
+            biased;
+            () = stop.cancelled() => None,
+            done = work => Some(done),
+        },
+        None => Some(work.await),
     }
 }
 

@@ -391,6 +391,15 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         self.plant.steps.open(self.plant.unit_id(unit), self.wire.asked, rests);
     }
 
+    /// The unit rests as after [`keep_apart`](Self::keep_apart), though its answer was heard: it was spoilt, and what is said
+    /// until then does not belong to it.
+    pub(super) fn let_off(&mut self, unit: usize) {
+        if !self.wire.has_ids() {
+            let rests = Instant::now().max(self.wire.due()) + self.timeout;
+            self.plant.steps.rest(self.plant.unit_id(unit), rests);
+        }
+    }
+
     /// A gateway answered that it cannot reach the unit.
     pub(super) fn refused(&mut self, unit: usize, exception: ExceptionCode, asked: Instant) {
         self.quiet = 0;

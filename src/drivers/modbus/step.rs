@@ -171,6 +171,12 @@ impl Steps {
         };
     }
 
+    /// Nothing is asked of a unit before, and nothing else changes.
+    pub(super) fn rest(&mut self, unit_id: u8, rests: Instant) {
+        let step = self.of(unit_id);
+        step.rests = step.rests.max(Some(rests));
+    }
+
     /// An answer of a unit was told to be that to the last question.
     pub(super) fn found(&mut self, unit_id: u8) {
         let step = self.of(unit_id);
@@ -230,7 +236,7 @@ impl Steps {
         let now = Instant::now();
         let step = self.of(unit_id);
         step.answered = now;
-        step.turnaround = turnaround.max(step.turnaround - step.turnaround / 16);
+        step.turnaround = turnaround.max(step.turnaround.mul_f64(0.95));
         let most = (step.pause() * RARE).clamp(PAUSES.0, PAUSES.1);
         if now >= step.listened + most {
             step.rests = Some(now + step.pause());

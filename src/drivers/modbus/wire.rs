@@ -337,7 +337,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
                 }
             }
         };
-        let result = self.nothing_else(open, result)?;
+        self.put_aside(open, result.is_ok())?;
         if matches!(result, Err(Failure::Garbled)) {
             self.counters.garbled.fetch_add(1, Ordering::Relaxed);
         }
@@ -347,42 +347,26 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         result
     }
 
-    /// Ends a transaction: what was heard beside the answer belongs to nothing. Where it is a frame of the same unit behind
-    /// the answer, either can be the right one.
-    fn nothing_else<P: AsRef<Pending>>(
-        &mut self,
-        open: &[P],
-        result: Result<Heard, Failure>,
-    ) -> Result<Result<Heard, Failure>, Failure> {
-        let Some(pending) = open.first().map(P::as_ref).filter(|_| !self.has_ids()) else {
-            return Ok(result);
-        };
-        let known = self.strays.len();
+    /// Ends a transaction: what was heard beside the answer belongs to nothing.
+    fn put_aside<P: AsRef<Pending>>(&mut self, open: &[P], answered: bool) -> Result<(), Failure> {
+        let Some(pending) = open.first().map(P::as_ref) else { return Ok(()) };
         match &mut self.framing {
             Framing::Rtu(line) => {
                 // Bytes behind an answer may be the beginning of more.
                 let clean = line.is_clean(Some(pending), &self.input);
-                line.ended(result.is_ok(), clean);
-                line.rest_of(pending, &self.input, result.is_ok(), &mut self.strays);
+                line.ended(answered, clean);
+                line.rest_of(pending, &self.input, answered, &mut self.strays);
                 if clean {
                     self.input.clear();
                 }
                 self.drop_input();
             }
-            Framing::Mbap { .. } if result.is_ok() => {
-                while let Some(frame) = take(&mut self.input)? {
-                    self.stray(&frame);
-                    self.drop_frame()?;
-                }
+            Framing::Mbap { check_ids: false } if answered => {
+                self.discard()?;
             }
             Framing::Mbap { .. } => {}
         }
-        let is_own = |(unit_id, _): &(u8, Shape)| *unit_id == pending.unit_id;
-        if result.is_ok() && self.strays.get(known..).unwrap_or_default().iter().any(is_own) {
-            self.strays.truncate(known);
-            return Ok(Err(Failure::OutOfStep));
-        }
-        Ok(result)
+        Ok(())
     }
 
     /// Watches the stream while nothing is asked; ends with it, or as soon as there is something to [tell](Self::strays).
@@ -401,7 +385,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(super) async fn listen(&mut self, unit_id: u8, until: Instant) -> Result<bool, Failure> {
         loop {
             self.discard()?;
-            if self.strays.iter().any(|(stray, _)| *stray == unit_id) {
+            if self.is_stray(unit_id) {
                 return Ok(false);
             }
             match timeout_at(until, self.fill()).await {
@@ -414,6 +398,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     /// The frames that nothing open asked for, since this was asked last.
     pub(super) fn strays(&mut self) -> Vec<(u8, Shape)> {
         std::mem::take(&mut self.strays)
+    }
+
+    /// Whether a unit said something that nothing asked for.
+    pub(super) fn is_stray(&self, unit_id: u8) -> bool {
+        self.strays.iter().any(|(stray, _)| *stray == unit_id)
     }
 
     fn stray(&mut self, frame: &Frame) {
@@ -433,6 +422,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         };
         while let Some(frame) = take(&mut self.input)? {
             if std::mem::take(&mut self.stale) && !check_ids {
+                self.stray(&frame);
                 self.drop_frame()?;
                 continue;
             }

@@ -11,7 +11,7 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     time::{Instant, timeout_at},
 };
-use tokio_modbus::ExceptionCode;
+use tokio_modbus::{ExceptionCode, Request};
 
 use super::{
     again::{LOOK_AGAIN, Waiting},
@@ -156,7 +156,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if !granted && let Err(report) = command.grant(order.current.as_ref()) {
             return Sent::Over(report);
         }
-        let proves = self.plant.steps.proves(self.unit_id(unit), &pending.request);
         // From here on nothing but an answer can say that the device did not take it; a stop waits for that.
         let started = Instant::now();
         let answer = match self.wire.send(&pending, self.timeout).await {
@@ -171,7 +170,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             Err(failure) => (Err(failure), true),
         };
-        self.answer_to_write(unit, started, proves, answer)
+        self.answer_to_write(unit, started, &pending.request, answer)
     }
 
     /// Waits until the line is free for a write, which is the last moment at which it can be told for sure that nothing left.
@@ -336,10 +335,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         &mut self,
         unit: usize,
         started: Instant,
-        proves: bool,
+        request: &Request<'_>,
         (answer, whole): (Result<Answer, Failure>, bool),
     ) -> Sent {
+        self.heed_strays();
         let in_step = self.plant.is_in_step(unit);
+        let proves = self.plant.steps.proves(self.unit_id(unit), request);
         match answer {
             // It may be the answer to something before, though only the same kind of write can be that.
             Ok(Answer::Response(_)) if !proves => {

@@ -133,7 +133,8 @@ async fn sessions_publish_of_a19_what_was_answered_and_nothing_else() {
         });
         let started = Instant::now();
         let (_peer, again) = script.await.unwrap();
-        sleep(100 * MS).await;
+        // What may be the answer to the question before is held back.
+        sleep(3 * TIMEOUT + 100 * MS).await;
         let told: Vec<_> =
             rig.told.of(1).into_iter().map(|(_, update)| (update.value, update.quality)).collect();
         let good = (Some(Value::U64(0x2222)), Quality::Good);
@@ -252,7 +253,7 @@ async fn an_answer_that_was_cut_off_is_not_taken_for_one_of_the_next_session() {
         sleep(450 * MS).await;
         peer.answer(&asked, &late).await;
         let next = peer.asked().await.unwrap();
-        assert!(next.at - asked.at >= 2 * TIMEOUT, "{cut}: {:?}", next.at - asked.at);
+        assert!(next.at - asked.at >= TIMEOUT, "{cut}: {:?}", next.at - asked.at);
         peer.answer(&next, &next.registers(|at| at)).await;
         sleep(10 * MS).await;
         assert!(
@@ -279,11 +280,11 @@ async fn a_look_that_ends_early_keeps_its_unit_waiting_all_the_same() {
         let look = peer.asked().await.unwrap();
         sleep(800 * MS).await;
         peer.answer(&look, &hex("03020BAD")).await;
-        let next = peer.asked().await.unwrap();
-        assert_eq!(next.address(), 0x0203);
-        assert!(next.at - look.at >= 2 * TIMEOUT, "{:?}", next.at - look.at);
-        peer.answer(&next, &next.registers(|_| 5)).await;
-        peer
+        while let Some(next) = peer.asked().await {
+            assert!(next.at - look.at >= TIMEOUT, "{:?}", next.at - look.at);
+            let pdu = if next.pdu[0] == 1 { hex("010100") } else { next.registers(|_| 5) };
+            peer.answer(&next, &pdu).await;
+        }
     });
     sleep(SECOND).await;
     let first = rig.write_by(1, Value::U64(7), true, 100 * MS, Grant::default());
@@ -293,9 +294,11 @@ async fn a_look_that_ends_early_keeps_its_unit_waiting_all_the_same() {
     };
     let second = rig.write_by(2, Value::U64(7), true, 5 * SECOND, permit.clone());
     assert_eq!(first.await.unwrap().outcome, Outcome::NotSent);
-    drop(second.await);
+    let second = second.await.unwrap();
+    assert_eq!(second.message, "no");
     assert_eq!(*permit.shown.lock().unwrap(), [Some(Value::U64(5))]);
-    drop(script.await.unwrap());
+    rig.stopped().await;
+    script.await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
@@ -451,18 +454,16 @@ async fn a_line_that_echoes_reads_and_writes_as_any_other() {
         assert_eq!(writes(&log), 4);
         assert_eq!((rig.count(|c| &c.garbled), rig.count(|c| &c.timeouts)), (0, 0));
         assert_eq!(rig.count(|c| &c.dropped) > 0, !between.is_empty(), "an echo is nothing foreign");
-        // What the line says does not speak for a device that is dead.
+        // What the line says does not speak for a device that is dead, and one that left a question open is sent no more.
         dead.store(true, Ordering::Relaxed);
+        let mut outcomes = Vec::new();
         for (id, value) in SETPOINTS {
             let report = rig.write(id, value).await.unwrap();
-            assert_eq!(
-                (report.outcome, report.acknowledged),
-                (Outcome::Unknown, false),
-                "{}",
-                report.message
-            );
+            assert!(!report.acknowledged, "{}", report.message);
+            outcomes.push(report.outcome);
         }
-        assert_eq!(writes(&log), 8, "one frame each");
+        assert_eq!(outcomes, [Outcome::Unknown, Outcome::NotSent, Outcome::NotSent, Outcome::NotSent]);
+        assert_eq!(writes(&log), 5, "one frame each");
         rig.stopped().await;
     }
 }
