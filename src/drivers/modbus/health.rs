@@ -68,7 +68,7 @@ impl Health {
 
     /// The probe could not be sent.
     pub(super) fn not_probed(&mut self) {
-        if std::mem::take(&mut self.probing) {
+        if std::mem::take(&mut self.probing) && self.is_demoted() {
             self.probe = Some(Instant::now() + self.delay);
         }
     }

@@ -16,7 +16,6 @@ use super::{
     health::{Health, TIMEOUTS},
     plant::{Block, Data},
     session::{End, Session, is_unreachable},
-    step::HELD,
     wire::{Failure, Pending},
 };
 use crate::{
@@ -177,41 +176,46 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Err(failure) => return Ok(Outcome::Unusable(failure.to_string())),
         }
         self.heed_strays();
-        let timeout = self.timeout;
-        let unit_id = self.unit_id(block.unit);
-        let proves = self.plant.steps.proves(unit_id, &pending.request);
-        let in_step = self.plant.steps.is_in_step(unit_id);
-        let wire = &mut self.wire;
         let mut whole = true;
         let exchange = async {
-            wire.send(&pending, timeout).await?;
-            let until = wire.due();
+            self.wire.send(&pending, self.timeout).await?;
+            let until = self.wire.due();
             let end = deadline.map_or(until, |deadline| deadline.clamp(started, until));
             whole = end == until;
-            let answer = wire.hear(&[&pending], end).await?.1.map_err(Failure::Misfit)?;
-            // Of two answers either can be the right one.
-            let proves = proves && !wire.is_stray(unit_id);
-            if proves && (in_step || matches!(answer, Answer::Response(_))) {
-                return Ok(answer);
+            let answer = self.wire.hear(&[&pending], end).await?.1.map_err(Failure::Misfit)?;
+            if !self.wire.has_ids() {
+                self.believe(&pending, &answer, deadline).await?;
             }
-            let all = Instant::now() + HELD * timeout;
-            let until = deadline.map_or(all, |deadline| deadline.min(all));
-            let silent = wire.listen(unit_id, until).await?;
-            if silent && until == all { Ok(answer) } else { Err(Failure::OutOfStep) }
+            Ok(answer)
         };
         let Some(answer) = unless(stop.as_ref(), exchange).await else {
             // Its answer may be on its way, and a last look at the unit must not take it for its own.
             self.keep_apart(block.unit);
             return Err(End::Stopped);
         };
-        if answer.is_ok() && !self.wire.has_ids() {
-            if in_step {
-                self.was_answered(unit_id);
-            } else {
-                self.plant.steps.found(unit_id);
+        self.judge(block.unit, started, whole, answer)
+    }
+
+    /// Waits until the answer to a read can be believed.
+    async fn believe(
+        &mut self,
+        pending: &Pending,
+        answer: &Answer,
+        deadline: Option<Instant>,
+    ) -> Result<(), Failure> {
+        let unit_id = pending.unit_id;
+        let turnaround = self.turnaround();
+        self.heed_strays();
+        if let Some(pause) = self.doubt_of(pending, answer) {
+            let all = Instant::now() + pause;
+            let until = deadline.map_or(all, |deadline| deadline.min(all));
+            let silent = self.wire.listen(unit_id, until).await?;
+            if !silent || until < all {
+                return Err(Failure::OutOfStep);
             }
         }
-        self.judge(block.unit, started, whole, answer)
+        self.believed(unit_id, turnaround);
+        Ok(())
     }
 
     /// Waits until the line is free for a read, until `deadline` at the latest.

@@ -124,6 +124,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             for entry in &mut plant.entries {
                 entry.good = false;
             }
+            plant.steps.let_go();
             for unit in 0..plant.units.len() {
                 plant.reopen(unit);
                 plant.holes.hurry(unit, now);
@@ -278,7 +279,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         }
         let hole = self.next_hole(now);
         let mut wake = until.into_iter().chain(hole.map(|hole| hole.due)).min();
-        let close = self.idle_close.filter(|_| self.again.is_empty() && self.open_write.is_none());
+        let open = self.open_write.is_some() || self.plant.steps.next_ripe().is_some();
+        let close = self.idle_close.filter(|_| self.again.is_empty() && !open);
         let close = close.map(|pause| now + pause).filter(|at| until.is_none_or(|until| until > *at));
         if close.is_some() {
             wake = close;

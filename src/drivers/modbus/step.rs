@@ -21,7 +21,7 @@ use super::{
     plant::Block,
     poll::{Flight, Outcome},
     session::{End, Session},
-    wire::Failure,
+    wire::{Failure, Pending},
 };
 use crate::{
     codec::modbus::{Answer, usual_length},
@@ -34,6 +34,8 @@ const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_sec
 const RARE: u32 = 400;
 /// Questions kept that are owed an answer; where there are more, any answer may be.
 const OWED: usize = 16;
+/// Answers after which it is known how soon a unit answers.
+const TOLD: u32 = 10;
 /// How many time-outs an answer is held back: a unit that is steadily late is heard again within them.
 pub(super) const HELD: u32 = 3;
 
@@ -54,9 +56,11 @@ struct Step {
     rests: Option<Instant>,
     owed: Owed,
     held: Option<Held>,
-    /// When it last answered, and how long it took to begin with that.
+    /// When it last answered.
     answered: Instant,
-    turnaround: Duration,
+    /// How long it takes to begin with an answer, at least and at most of late, and how many told that.
+    turnaround: (Duration, Duration),
+    told: u32,
     /// When it last said nothing for as long as an answer takes it.
     listened: Instant,
 }
@@ -77,6 +81,7 @@ pub(super) struct Held {
     pub(super) why: Why,
     pub(super) asked: Instant,
     pub(super) answer: Answer,
+    turnaround: Duration,
     /// Until when it is.
     pub(super) until: Instant,
 }
@@ -116,14 +121,15 @@ impl Step {
             owed: Owed::Nothing,
             held: None,
             answered: now,
-            turnaround: Duration::ZERO,
+            turnaround: (Duration::MAX, Duration::ZERO),
+            told: 0,
             listened: now,
         }
     }
 
     /// Silence in which a frame too many would begin.
     fn pause(&self) -> Duration {
-        self.turnaround + self.turnaround / 2
+        self.turnaround.1 + self.turnaround.1 / 2
     }
 }
 
@@ -184,7 +190,18 @@ impl Steps {
     }
 
     pub(super) fn hold(&mut self, unit_id: u8, held: Held) {
-        self.of(unit_id).held = Some(held);
+        let step = self.of(unit_id);
+        step.held = Some(held);
+        if step.owed == Owed::Nothing {
+            step.owed = Owed::Anything;
+        }
+    }
+
+    /// Nobody listens any more: what was held back cannot be told to be an answer.
+    pub(super) fn let_go(&mut self) {
+        for step in self.0.values_mut() {
+            step.held = None;
+        }
     }
 
     /// What was held back for long enough: its unit is in step.
@@ -231,12 +248,22 @@ impl Steps {
         }
     }
 
+    /// The silence that tells whether an answer to a unit in step was its own, where it came so much sooner than all before
+    /// that it may be one that was said twice.
+    pub(super) fn doubt(&self, unit_id: u8, turnaround: Duration) -> Option<Duration> {
+        let step = self.0.get(&unit_id).filter(|step| step.told >= TOLD)?;
+        (turnaround < step.turnaround.0 / 2).then(|| step.pause())
+    }
+
     /// A unit that is in step answered `turnaround` after it was asked.
     pub(super) fn answered(&mut self, unit_id: u8, turnaround: Duration) {
         let now = Instant::now();
         let step = self.of(unit_id);
         step.answered = now;
-        step.turnaround = turnaround.max(step.turnaround.mul_f64(0.95));
+        let (least, most) = step.turnaround;
+        step.turnaround =
+            (turnaround.min(least.saturating_add(least / 20)), turnaround.max(most.mul_f64(0.95)));
+        step.told = step.told.saturating_add(1);
         let most = (step.pause() * RARE).clamp(PAUSES.0, PAUSES.1);
         if now >= step.listened + most {
             step.rests = Some(now + step.pause());
@@ -255,7 +282,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             match self.plant.steps.stray(unit_id, shape, rests) {
                 Stray::Late => {}
                 Stray::OutOfStep => self.doubt_unit(unit_id),
-                Stray::NotIts(held) => self.dismiss(&held),
+                Stray::NotIts(held) => self.dismiss(held),
             }
         }
     }
@@ -282,9 +309,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// What was held back was the answer to something else.
-    fn dismiss(&mut self, held: &Held) {
-        self.misfit(held.block.unit);
-        self.tell_block(&held.block, Reason::DecodeError, &Failure::OutOfStep.to_string());
+    fn dismiss(&mut self, held: Held) {
+        let Held { class, block, why, .. } = held;
+        self.misfit(block.unit);
+        self.landed(class, &block, why, Outcome::Unusable(Failure::OutOfStep.to_string()));
     }
 
     /// What an answer to a poll counts for. `None`: nothing yet, it is held back.
@@ -299,38 +327,46 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.heed_strays();
         let Ok(answer) = answer else { return Some(answer) };
         let unit_id = self.plant.unit_id(flight.block.unit);
-        if self.is_proven(unit_id, &flight.block.request(), &answer) {
+        let turnaround = self.turnaround();
+        let Some(pause) = self.doubt_of(flight.as_ref(), &answer) else {
+            self.believed(unit_id, turnaround);
             return Some(Ok(answer));
-        }
-        let until = Instant::now() + HELD * self.timeout;
+        };
+        let until = Instant::now() + pause;
         let Flight { class, block, why, asked, .. } = flight;
-        let held = Held { class: *class, block: block.clone(), why: *why, asked: *asked, answer, until };
-        self.plant.steps.hold(unit_id, held);
+        let (class, block, why, asked) = (*class, block.clone(), *why, *asked);
+        self.plant.steps.hold(unit_id, Held { class, block, why, asked, answer, turnaround, until });
         None
     }
 
-    /// Whether an answer can be believed at once; the unit is in step then.
-    pub(super) fn is_proven(&mut self, unit_id: u8, request: &Request<'_>, answer: &Answer) -> bool {
-        let steps = &mut self.plant.steps;
-        if !steps.is_in_step(unit_id) {
-            if matches!(answer, Answer::Exception(_)) || !steps.proves(unit_id, request) {
-                return false;
-            }
-            steps.found(unit_id);
+    /// For how long an answer must be held back before it can be believed, if it must.
+    pub(super) fn doubt_of(&self, pending: &Pending, answer: &Answer) -> Option<Duration> {
+        let Pending { unit_id, request, .. } = pending;
+        let steps = &self.plant.steps;
+        if steps.is_in_step(*unit_id) {
+            return Some(steps.doubt(*unit_id, self.turnaround())? + self.wire.airtime(pending));
         }
-        self.was_answered(unit_id);
-        true
+        let proves = matches!(answer, Answer::Response(_)) && steps.proves(*unit_id, request);
+        (!proves).then(|| HELD * self.timeout)
     }
 
-    /// A unit that is in step answered just now.
-    pub(super) fn was_answered(&mut self, unit_id: u8) {
-        let began = self.wire.due() - self.timeout;
-        self.plant.steps.answered(unit_id, Instant::now().saturating_duration_since(began));
+    /// An answer of a unit is the one to its question.
+    pub(super) fn believed(&mut self, unit_id: u8, turnaround: Duration) {
+        if !self.plant.steps.is_in_step(unit_id) {
+            self.plant.steps.found(unit_id);
+        }
+        self.plant.steps.answered(unit_id, turnaround);
+    }
+
+    /// How long the unit that was asked last took to begin with what it said just now.
+    pub(super) fn turnaround(&self) -> Duration {
+        (Instant::now() + self.timeout).saturating_duration_since(self.wire.due())
     }
 
     /// What was held back was the answer to its question.
     pub(super) fn settle(&mut self, held: Held) -> Result<(), End> {
-        let Held { class, block, why, asked, answer, .. } = held;
+        let Held { class, block, why, asked, answer, turnaround, .. } = held;
+        self.believed(self.plant.unit_id(block.unit), turnaround);
         let outcome = self.judge(block.unit, asked, true, Ok(answer))?;
         self.landed(class, &block, why, outcome);
         Ok(())

@@ -175,7 +175,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     }
 
     /// How long the characters of a request's usual answer take.
-    fn airtime(&self, pending: &Pending) -> Duration {
+    pub(super) fn airtime(&self, pending: &Pending) -> Duration {
         match &self.framing {
             Framing::Mbap { .. } => Duration::ZERO,
             Framing::Rtu(line) => line.airtime(pending),

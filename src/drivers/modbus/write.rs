@@ -354,8 +354,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Ok(Answer::Response(_)) => {
                 self.answered(unit);
                 if !self.wire.has_ids() {
-                    self.plant.steps.found(self.unit_id(unit));
-                    self.was_answered(self.unit_id(unit));
+                    self.believed(self.unit_id(unit), self.turnaround());
                 }
                 Sent::Said(Said::Yes)
             }
