@@ -2,7 +2,7 @@
 
 use arbitrary::Arbitrary;
 use bytes::BytesMut;
-use fieldbridge::codec::modbus::{Found, find_answer, is_spoilt, put_rtu, usual_length};
+use fieldbridge::codec::modbus::{Found, find_answer, find_frame, is_spoilt, put_rtu, usual_length};
 
 use crate::ask::Ask;
 
@@ -48,8 +48,8 @@ pub fn check(input: &Input<'_>) {
     check_heard(input, &heard, before.len());
     let own = Found { pdu, start: before.len(), end };
     assert_eq!(find_answer(input.unit_id, &request, &heard, before.len()), Some(own.clone()));
-    // Noise that looks like an answer comes first, all other noise is passed over.
-    if (0..before.len()).all(|start| !is_answer(input, &heard, start)) {
+    // Noise that looks like an answer, or like the beginning of one, comes first; all other noise is passed over.
+    if (0..before.len()).all(|start| !is_word(input, &heard, start)) {
         assert_eq!(find_answer(input.unit_id, &request, &heard, 0), Some(own));
     }
 }
@@ -58,8 +58,9 @@ pub fn check(input: &Input<'_>) {
 fn check_heard(input: &Input<'_>, heard: &[u8], from: usize) {
     let request = input.ask.request();
     let found = find_answer(input.unit_id, &request, heard, from);
-    let expected = (from..heard.len()).find(|start| is_answer(input, heard, *start));
-    assert_eq!(found.as_ref().map(|found| found.start), expected);
+    let expected = (from..heard.len()).find(|start| is_word(input, heard, *start));
+    assert_eq!(found.as_ref().map(|found| found.start), expected.filter(|start| is_answer(input, heard, *start)));
+    check_frames(heard, from);
     if let Some(Found { pdu, start, end }) = &found {
         assert!(*start >= from && *end <= heard.len() && end - start <= 256);
         let frame = &heard[*start..*end];
@@ -71,8 +72,19 @@ fn check_heard(input: &Input<'_>, heard: &[u8], from: usize) {
     if found.is_none() && from == 0 {
         let lengths = || (0..heard.len()).filter_map(|start| Some((start, length(input, &heard[start..])?)));
         let open = lengths().any(|(start, length)| start + length > heard.len());
-        let usual = lengths().any(|(_, length)| length == 5 || length == usual_length(&request));
+        let usual = lengths()
+            .any(|(start, length)| length == usual_length(&request) || heard[start + 1] & 0x80 != 0);
         assert_eq!(is_spoilt(input.unit_id, &request, heard), usual && !open);
+    }
+}
+
+/// What is found as a frame of any unit is one.
+fn check_frames(heard: &[u8], from: usize) {
+    if let Some((unit_id, Found { pdu, start, end })) = find_frame(heard, from) {
+        let frame = &heard[start..end];
+        assert!(start >= from && frame.len() <= 256);
+        assert_eq!((frame[0], &frame[1..frame.len() - 2]), (unit_id, &pdu[..]));
+        assert_eq!(frame[frame.len() - 2..], crc(&frame[..frame.len() - 2]).to_le_bytes());
     }
 }
 
@@ -105,6 +117,14 @@ fn is_answer(input: &Input<'_>, heard: &[u8], start: usize) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether an answer begins at `start`, or the beginning of the usual one lies there, whose data is not to be looked into.
+fn is_word(input: &Input<'_>, heard: &[u8], start: usize) -> bool {
+    let rest = &heard[start..];
+    let usual = usual_length(&input.ask.request());
+    let comes = length(input, rest).is_some_and(|length| length > rest.len() && length == usual);
+    is_answer(input, heard, start) || (comes && rest[1] & 0x80 == 0)
 }
 
 /// How long the frame is that begins like an answer, 256 bytes at most.

@@ -13,7 +13,7 @@ mod tests;
 
 pub use mbap::{Frame, StreamError, put_frame, take_frame};
 pub use pdu::{Answer, Misfit, Unfit, decode_answer, encode_request};
-pub use rtu::{Found, find_answer, find_frame, is_spoilt, put_rtu, usual_length};
+pub use rtu::{Found, asks, find_answer, find_frame, is_spoilt, put_rtu, usual_length};
 use tokio_modbus::ExceptionCode;
 
 /// Most registers that one read may ask for (Modbus Application Protocol V1.1b3, sections 6.3 and 6.4).

@@ -16,6 +16,8 @@ static CRC: Crc<u16, Table<1>> = Crc::<u16, Table<1>>::new(&CRC_16_MODBUS);
 const AROUND: usize = 3;
 /// Bytes of the frame of an exception.
 const EXCEPTION: usize = 5;
+/// Bytes of the frame that asks to read.
+const READ: usize = 8;
 /// Bytes of the longest frame (section 2.5.1.1).
 const LONGEST: usize = 256;
 
@@ -76,6 +78,12 @@ pub fn find_frame(heard: &[u8], from: usize) -> Option<(u8, Found)> {
         let pdu = Bytes::copy_from_slice(frame.get(1..length - 2).unwrap_or_default());
         Some((unit_id, Found { pdu, start, end: start + length }))
     })
+}
+
+/// Whether a unit was asked to read something.
+#[must_use]
+pub fn asks(heard: &[u8], unit_id: u8) -> bool {
+    heard.windows(READ).any(|frame| matches!(frame, [unit, 1..=4, ..] if *unit == unit_id) && is_whole(frame))
 }
 
 /// Whether a whole answer of the unit was heard, spoilt: its CRC does not fit. `false` while an answer may still be on its

@@ -15,7 +15,7 @@ use super::{
     step::Shape,
     wire::{Failure, Pending},
 };
-use crate::codec::modbus::{Answer, Misfit, decode_answer, find_answer, find_frame, is_spoilt, usual_length};
+use crate::codec::modbus::{Answer, Misfit, decode_answer, asks, find_answer, find_frame, is_spoilt, usual_length};
 
 /// Silence that ends a frame, in characters (Modbus over serial line V1.02, section 2.5.1.1).
 const SILENCE: f64 = 3.5;
@@ -178,6 +178,13 @@ impl Line {
             self.aside.clear();
             self.strays(input.get(end..).unwrap_or_default(), strays);
         }
+    }
+
+    /// Whether another master asked the unit before an answer came, which may be the one to that.
+    pub(super) fn is_contested(&self, pending: &Pending, input: &[u8]) -> bool {
+        let start = self.place.map_or(input.len(), |(start, _)| start);
+        let echo = whole(input, &pending.frame).map_or(0, |at| at + pending.frame.len()).min(start);
+        asks(input.get(echo..start).unwrap_or_default(), pending.unit_id)
     }
 
     /// Until when to wait for more where an answer was heard that is spoilt; `None` where none was.

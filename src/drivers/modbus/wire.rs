@@ -314,7 +314,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         let mut settled = None;
         let result = loop {
             if let Some(found) = self.settle(open)? {
-                break Ok(found);
+                break if self.is_contested(open) { Err(Failure::OutOfStep) } else { Ok(found) };
             }
             if let Framing::Rtu(line) = &mut self.framing
                 && let Some(pending) = open.first()
@@ -408,6 +408,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     fn stray(&mut self, frame: &Frame) {
         if !self.has_ids() {
             self.strays.extend(Shape::heard(&frame.pdu).map(|shape| (frame.unit_id, shape)));
+        }
+    }
+
+    fn is_contested<P: AsRef<Pending>>(&self, open: &[P]) -> bool {
+        match (&self.framing, open.first()) {
+            (Framing::Rtu(line), Some(pending)) => line.is_contested(pending.as_ref(), &self.input),
+            _ => false,
         }
     }
 
