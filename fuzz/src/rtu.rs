@@ -59,7 +59,10 @@ fn check_heard(input: &Input<'_>, heard: &[u8], from: usize) {
     let request = input.ask.request();
     let found = find_answer(input.unit_id, &request, heard, from);
     let expected = (from..heard.len()).find(|start| is_word(input, heard, *start));
-    assert_eq!(found.as_ref().map(|found| found.start), expected.filter(|start| is_answer(input, heard, *start)));
+    assert_eq!(
+        found.as_ref().map(|found| found.start),
+        expected.filter(|start| is_answer(input, heard, *start))
+    );
     check_frames(heard, from);
     if let Some(Found { pdu, start, end }) = &found {
         assert!(*start >= from && *end <= heard.len() && end - start <= 256);
@@ -72,8 +75,8 @@ fn check_heard(input: &Input<'_>, heard: &[u8], from: usize) {
     if found.is_none() && from == 0 {
         let lengths = || (0..heard.len()).filter_map(|start| Some((start, length(input, &heard[start..])?)));
         let open = lengths().any(|(start, length)| start + length > heard.len());
-        let usual = lengths()
-            .any(|(start, length)| length == usual_length(&request) || heard[start + 1] & 0x80 != 0);
+        let usual =
+            lengths().any(|(start, length)| length == usual_length(&request) || heard[start + 1] & 0x80 != 0);
         assert_eq!(is_spoilt(input.unit_id, &request, heard), usual && !open);
     }
 }

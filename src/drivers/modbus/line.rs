@@ -15,7 +15,9 @@ use super::{
     step::Shape,
     wire::{Failure, Pending},
 };
-use crate::codec::modbus::{Answer, Misfit, decode_answer, asks, find_answer, find_frame, is_spoilt, usual_length};
+use crate::codec::modbus::{
+    Answer, Misfit, asks, decode_answer, find_answer, find_frame, is_spoilt, usual_length,
+};
 
 /// Silence that ends a frame, in characters (Modbus over serial line V1.02, section 2.5.1.1).
 const SILENCE: f64 = 3.5;

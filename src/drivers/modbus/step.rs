@@ -36,8 +36,9 @@ const RARE: u32 = 400;
 const OWED: usize = 16;
 /// Answers after which it is known how soon a unit answers.
 const TOLD: u32 = 10;
-/// How many time-outs an answer is held back: a unit that is steadily late is heard again within them.
-pub(super) const HELD: u32 = 3;
+/// How many time-outs an answer is held back at least and at most. A unit that is steadily late says the next thing as long
+/// after it as lay between two questions.
+const HELD: (u32, u32) = (3, 10);
 
 /// What an answer looks like: its function, and the bytes of its frame on a serial line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +56,9 @@ struct Step {
     /// Nothing is asked before.
     rests: Option<Instant>,
     owed: Owed,
+    /// When it was last asked, and the longest time between two questions since the unit was in step.
+    asked: Instant,
+    apart: Duration,
     held: Option<Held>,
     /// When it last answered.
     answered: Instant,
@@ -119,6 +123,8 @@ impl Step {
         Self {
             rests: None,
             owed: Owed::Nothing,
+            asked: now,
+            apart: Duration::ZERO,
             held: None,
             answered: now,
             turnaround: (Duration::MAX, Duration::ZERO),
@@ -246,6 +252,15 @@ impl Steps {
         if now >= step.answered + step.pause() {
             step.listened = now;
         }
+        let apart = now.saturating_duration_since(step.asked);
+        step.apart = if step.owed == Owed::Nothing { Duration::ZERO } else { step.apart.max(apart) };
+        step.asked = now;
+    }
+
+    /// For how long an answer is held back that may be owed since before.
+    fn holds(&self, unit_id: u8, timeout: Duration) -> Duration {
+        let apart = self.0.get(&unit_id).map(|step| step.apart).unwrap_or_default();
+        (apart + timeout).clamp(HELD.0 * timeout, HELD.1 * timeout)
     }
 
     /// The silence that tells whether an answer to a unit in step was its own, where it came so much sooner than all before
@@ -278,6 +293,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             if !self.plant.units.iter().any(|member| member.unit_id == unit_id && !member.broadcast) {
                 continue;
             }
+            self.quiet = 0;
             let rests = Instant::now() + self.timeout;
             match self.plant.steps.stray(unit_id, shape, rests) {
                 Stray::Late => {}
@@ -347,7 +363,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Some(steps.doubt(*unit_id, self.turnaround())? + self.wire.airtime(pending));
         }
         let proves = matches!(answer, Answer::Response(_)) && steps.proves(*unit_id, request);
-        (!proves).then(|| HELD * self.timeout)
+        (!proves).then(|| steps.holds(*unit_id, self.timeout))
     }
 
     /// An answer of a unit is the one to its question.

@@ -8,6 +8,7 @@ mod pipeline;
 mod polls;
 mod rtu;
 mod settings;
+mod steps;
 mod storm;
 mod transactions;
 mod writes;
