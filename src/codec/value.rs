@@ -178,7 +178,7 @@ impl Format {
             None => Scaled::Not,
             Some(scaling) => scaling.map_or(Scaled::TooWide, |scaling| Scaled::By(Box::new(scaling))),
         };
-        Codec {
+        let mut codec = Codec {
             kind: self.kind,
             layout: Layout::new(self.kind, self.order, self.part),
             part: self.part,
@@ -187,7 +187,13 @@ impl Format {
             scale,
             sentinels: self.not_available.clone().into(),
             labels: self.labels.clone(),
+        };
+        let (low, high) = codec.raw_range();
+        if matches!(&codec.scale, Scaled::By(scaling) if !self.kind.is_float() && !scaling.has_room(low, high))
+        {
+            codec.scale = Scaled::TooWide;
         }
+        codec
     }
 
     /// See [`Codec::decode`].
