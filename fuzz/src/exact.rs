@@ -17,14 +17,13 @@ pub fn number(text: &str) -> Option<BigRational> {
     }
     let digits: BigInt = format!("{whole}{fraction}").parse().ok()?;
     let places = power - i32::try_from(fraction.len()).ok()?;
-    let unit = BigRational::from(BigInt::from(10)).pow(places);
-    Some(BigRational::from(digits) * unit)
+    let unit = BigInt::from(10).pow(places.unsigned_abs());
+    Some(if places < 0 { BigRational::new(digits, unit) } else { (digits * unit).into() })
 }
 
 #[must_use]
 pub fn decimal(decimal: Decimal) -> BigRational {
-    let unit = BigRational::from(BigInt::from(10)).pow(i32::try_from(decimal.scale()).expect("28 at most"));
-    BigRational::from(BigInt::from(decimal.mantissa())) / unit
+    BigRational::new(decimal.mantissa().into(), BigInt::from(10).pow(decimal.scale()))
 }
 
 /// The double, exactly; `None` where it is no number.
@@ -38,6 +37,8 @@ pub fn double(value: f64) -> Option<BigRational> {
 pub struct Line {
     pub slope: BigRational,
     pub offset: BigRational,
+    /// How large the numbers are that it was computed from, as values.
+    pub size: BigRational,
     /// Lowest and highest value that is read.
     pub ends: Option<(BigRational, BigRational)>,
 }
@@ -47,14 +48,18 @@ impl Line {
     pub fn new(scale: Scale) -> Self {
         match scale {
             Scale::Linear { factor, offset } => {
-                Self { slope: decimal(factor), offset: decimal(offset), ends: None }
+                let (slope, offset) = (decimal(factor), decimal(offset));
+                Self { slope, size: offset.abs(), offset, ends: None }
             }
             Scale::Ranges { raw, value, clamp } => {
                 let (low, high) = (decimal(value.0), decimal(value.1));
-                let slope = (&high - &low) / (decimal(raw.1) - decimal(raw.0));
+                let run = decimal(raw.1) - decimal(raw.0);
+                // What no configuration has: there is no line.
+                let slope = if run.is_zero() { run } else { (&high - &low) / run };
                 let offset = &low - decimal(raw.0) * &slope;
+                let size = &offset.abs() + &low.abs() + &high.abs();
                 let ends = if low < high { (low, high) } else { (high, low) };
-                Self { slope, offset, ends: clamp.then_some(ends) }
+                Self { slope, offset, size, ends: clamp.then_some(ends) }
             }
         }
     }

@@ -43,7 +43,9 @@ impl Put for bool {
 
 impl<T: Put, const N: usize> Put for [T; N] {
     fn put(&self, out: &mut Vec<u8>) {
-        self.iter().for_each(|item| item.put(out));
+        for item in self {
+            item.put(out);
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Formats of every kind, with the rules by which a configuration admits them.
 
-use std::sync::Arc;
+use std::{fmt, sync::Arc};
 
 use arbitrary::{Arbitrary, Result, Unstructured};
 use fieldbridge::{
@@ -66,7 +66,7 @@ pub enum Form {
 }
 
 /// A decimal: a mantissa of which `size` bytes count, and its places.
-#[derive(Debug, Clone, Copy, PartialEq, Arbitrary)]
+#[derive(Clone, Copy, PartialEq, Arbitrary)]
 pub struct Number {
     pub mantissa: [u8; 12],
     pub size: u8,
@@ -101,6 +101,12 @@ impl Arbitrary<'_> for Form {
             1 => Self::Linear,
             form => Self::Ranges { clamp: form == 3 },
         })
+    }
+}
+
+impl fmt::Debug for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.decimal().fmt(f)
     }
 }
 
@@ -168,7 +174,7 @@ pub fn is_admitted(format: &Format) -> bool {
     let text = match format.kind {
         Kind::Text => {
             (1..=246).contains(&format.text.length)
-                && (format.text.encoding != Encoding::Utf16 || format.text.length % 2 == 0)
+                && (format.text.encoding != Encoding::Utf16 || format.text.length.is_multiple_of(2))
         }
         _ => true,
     };
@@ -176,8 +182,16 @@ pub fn is_admitted(format: &Format) -> bool {
     let scale = match format.scale {
         scale if scale == Scale::NONE => true,
         Scale::Linear { factor, .. } => is_number && !factor.is_zero(),
-        Scale::Ranges { raw, value, .. } => {
+        Scale::Ranges { raw, value, clamp } => {
+            // A configuration admits readings that are all beyond an end, of which there is nothing to say.
+            let (low, high) = match format.kind {
+                Kind::Float16 => (-65504, 65504),
+                Kind::Float32 => (i128::from(i64::MIN), i128::from(i64::MAX)),
+                _ => format.codec().raw_range(),
+            };
+            let within = |raw: Decimal| (Decimal::from(low)..=Decimal::from(high)).contains(&raw);
             is_number
+                && (!clamp || within(raw.0) && within(raw.1))
                 && !matches!(format.kind, Kind::Int64 | Kind::Uint64 | Kind::Float64)
                 && raw.0 < raw.1
                 && value.0 != value.1

@@ -3,11 +3,11 @@
 use arbitrary::Arbitrary;
 use fieldbridge::{
     codec::value::{Codec, Fault, Format, Raw, Scale},
-    model::{Accepted, Kind, Value},
+    model::{Accepted, Kind, Refusal, Value},
 };
 use num_bigint::BigInt;
 use num_rational::BigRational;
-use num_traits::Signed;
+use num_traits::{Signed, ToPrimitive, Zero};
 
 use crate::{
     exact::{self, Line},
@@ -27,10 +27,13 @@ pub fn check(input: &Input<'_>) {
     let words: Vec<u16> =
         input.data.chunks_exact(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
     let fits = usize::from(format.registers()).min(words.len());
-    let trial = Trial { format: &format, codec: &codec, is_admitted: is_admitted(&format) };
+    let line = Line::new(format.scale);
+    let trial = Trial { format: &format, codec: &codec, line, is_admitted: is_admitted(&format) };
     trial.check_bits(input.data);
-    trial.check_registers(&words);
     trial.check_registers(&words[..fits]);
+    if fits < words.len() {
+        trial.check_registers(&words);
+    }
     trial.check_text(text(input.data));
 }
 
@@ -42,6 +45,7 @@ fn text(data: &[u8]) -> &str {
 struct Trial<'a> {
     format: &'a Format,
     codec: &'a Codec,
+    line: Line,
     is_admitted: bool,
 }
 
@@ -64,7 +68,7 @@ impl Trial<'_> {
         if !self.is_admitted {
             return;
         }
-        assert!(self.is_typed(&value), "{value:?}");
+        assert!(self.is_typed(&value, self.format.count), "{value:?}");
         self.check_exact(words, &value);
         if encoded.is_err() && self.may_refuse(&value) {
             return;
@@ -87,13 +91,14 @@ impl Trial<'_> {
     fn check_text(&self, text: &str) {
         let Accepted { requested, effective } = match self.codec.accept(text) {
             Ok(accepted) => accepted,
+            Err(Refusal::RawRange { .. }) if self.is_admitted => return self.check_beyond(text),
             Err(refusal) => return assert!(!refusal.to_string().is_empty()),
         };
         let encoded = self.codec.encode(&effective);
         if !self.is_admitted {
             return;
         }
-        assert!(self.is_typed(&effective), "{effective:?}");
+        assert!(self.is_typed(&effective, self.format.count), "{effective:?}");
         assert!(requested != Value::Null, "{text} is taken as {effective:?}");
         if encoded.is_err() && self.may_refuse(&effective) {
             return;
@@ -107,16 +112,14 @@ impl Trial<'_> {
     }
 
     /// Whether the value has the type that its kind leaves as.
-    fn is_typed(&self, value: &Value) -> bool {
+    fn is_typed(&self, value: &Value, count: Option<u16>) -> bool {
         let is_scaled = self.format.scale != Scale::NONE;
         match (self.format.kind, value) {
             (_, Value::Array(values)) => {
-                let one = Format { count: None, ..self.format.clone() };
-                let one = Trial { format: &one, codec: self.codec, is_admitted: true };
-                self.format.count.map(usize::from) == Some(values.len())
-                    && values.iter().all(|value| !matches!(value, Value::Array(_)) && one.is_typed(value))
+                count.map(usize::from) == Some(values.len())
+                    && values.iter().all(|value| self.is_typed(value, None))
             }
-            _ if self.format.count.is_some() => false,
+            _ if count.is_some() => false,
             (Kind::Bool, Value::Bool(_)) | (Kind::Text, Value::Text(_)) => true,
             (Kind::Bool | Kind::Text, _) => false,
             (Kind::Int64 | Kind::Uint64, Value::Text(text)) => is_scaled && exact::number(text).is_some(),
@@ -143,19 +146,24 @@ impl Trial<'_> {
         if self.format.scale == Scale::NONE {
             return assert_eq!(raw, elements(value));
         }
-        let line = Line::new(self.format.scale);
-        for (raw, value) in raw.iter().zip(elements(value)) {
+        // Exact arithmetic takes its time, and all elements are read alike.
+        for (raw, value) in raw.iter().zip(elements(value)).take(3) {
             let number = exact::number(&raw.to_string()).expect("a number");
-            let exact = line.value(&number);
+            let exact = self.line.value(&number);
             match value {
                 Value::Text(text) => assert_eq!(exact::number(text), Some(exact), "{raw} is {text}"),
                 Value::F64(value) if !self.format.kind.is_float() => {
                     assert!(exact::is_nearest(*value, &exact), "{raw} is {value}");
                 }
+                // Of a float it is the decimal that its text shows, or where that has too many digits its own number.
                 Value::F64(value) => {
-                    let error = (exact::double(*value).expect("finite") - &exact).abs();
-                    let size = (&number * &line.slope).abs() + line.offset.abs();
-                    assert!(error <= size * small(1e-14) + small(1e-300), "{raw} is {value}");
+                    let own = raw.as_f64().and_then(exact::double).expect("a number");
+                    let least = if value.abs() < 1e-290 { small(1e-300) } else { BigRational::zero() };
+                    let value = exact::double(*value).expect("finite");
+                    let size = (&own * &self.line.slope).abs() + &self.line.size;
+                    let blur = size * small(1e-14) + least;
+                    let is_near = |exact: BigRational| (&value - exact).abs() <= blur;
+                    assert!(is_near(exact) || is_near(self.line.value(&own)), "{raw} is {value}");
                 }
                 other => panic!("{raw} is {other:?}"),
             }
@@ -170,27 +178,41 @@ impl Trial<'_> {
             }
             _ => return,
         };
-        let line = Line::new(self.format.scale);
         match raw {
             Value::I64(_) | Value::U64(_) => {
-                let held = line.unclamped(&exact::number(&raw.to_string()).expect("a number"));
+                let held = self.line.unclamped(&exact::number(&raw.to_string()).expect("a number"));
                 let error = (held - &number).abs();
                 assert!(
-                    error * BigRational::from(BigInt::from(2)) <= line.slope.abs(),
+                    error * BigRational::from(BigInt::from(2)) <= self.line.slope.abs(),
                     "{text} is held as {raw}"
                 );
             }
             Value::F32(raw) if self.format.kind == Kind::Float32 => {
-                let wanted = (&number - &line.offset) / &line.slope;
-                let blur = (number.abs() + line.offset.abs()) / line.slope.abs() * small(1e-14);
-                let error = |raw: f32| Some((exact::double(raw.into())? - &wanted).abs());
-                let own = error(raw).expect("finite");
-                let beside = [raw.next_up(), raw.next_down()];
-                let is_nearest = beside.into_iter().filter_map(error).all(|other| own <= other + &blur);
-                assert!(is_nearest, "{text} is held as {raw}");
+                let wanted = (&number - &self.line.offset) / &self.line.slope;
+                let blur = (number.abs() + &self.line.size) / self.line.slope.abs() * small(1e-14);
+                let error = (exact::double(raw.into()).expect("finite") - &wanted).abs();
+                // What is sent is what the held number shows, in the middle of two at times: so one step, not half of one.
+                let beside = exact::double(raw.abs().next_down().into()).expect("finite");
+                let step = (exact::double(raw.abs().into()).expect("finite") - beside).abs() * small(2.0);
+                assert!(error <= step + blur, "{text} is held as {raw}");
             }
             _ => {}
         }
+    }
+
+    /// What was refused for its size is beyond what the integers of the type stand for.
+    fn check_beyond(&self, text: &str) {
+        let (false, None, Some(number)) =
+            (self.format.kind.is_float(), self.format.count, exact::number(text))
+        else {
+            return;
+        };
+        let (low, high) = self.codec.raw_range();
+        let value = |raw: i128| self.line.unclamped(&BigInt::from(raw).into());
+        let is_beyond =
+            |one: &BigRational, other: &BigRational| number < *one.min(other) || number > *one.max(other);
+        let is_clamped = self.line.ends.as_ref().is_some_and(|(low, high)| is_beyond(low, high));
+        assert!(is_clamped || is_beyond(&value(low), &value(high)), "{text} is refused");
     }
 
     /// Whether one raw step can be too small for a double to show: then the raw value that comes back may be another,
@@ -198,19 +220,53 @@ impl Trial<'_> {
     fn is_blurred(&self, value: &Value) -> bool {
         match value {
             Value::Array(values) => values.iter().any(|value| self.is_blurred(value)),
-            Value::F64(value) if self.format.scale != Scale::NONE => {
-                let line = Line::new(self.format.scale);
-                let step = exact::double(value.next_up() - value).expect("finite");
-                self.format.kind == Kind::Float64
-                    || line.slope.abs() < step * BigRational::from(BigInt::from(4))
-            }
+            Value::F64(value) if self.format.scale != Scale::NONE => match self.format.kind {
+                // These are read as the decimals that they show, which may lie in the middle of two.
+                Kind::Float16 | Kind::Float64 => true,
+                Kind::Float32 => {
+                    let number = exact::number(&value.to_string()).expect("a number");
+                    let raw = (number - &self.line.offset) / &self.line.slope;
+                    let shown = raw.to_f32().and_then(|raw| exact::number(&raw.to_string()));
+                    shown != Some(raw)
+                }
+                _ => self.step(*value) < exact::double(value.next_up() - value).expect("finite") * small(4.0),
+            },
             _ => false,
+        }
+    }
+
+    /// How far the values of two raw numbers beside one another are apart, at most, where `value` is that of one.
+    fn step(&self, value: f64) -> BigRational {
+        let part = |bits: i32, least: f64| {
+            let relative =
+                (exact::double(value).expect("finite") - &self.line.offset).abs() * small(2_f64.powi(-bits));
+            relative.max(self.line.slope.abs() * small(least))
+        };
+        match self.format.kind {
+            Kind::Float16 => part(10, 2_f64.powi(-24)),
+            Kind::Float32 => part(23, f32::from_bits(1).into()),
+            Kind::Float64 => part(52, f64::from_bits(1)),
+            _ => self.line.slope.abs(),
         }
     }
 
     /// Whether a value that was read may be refused when it is written.
     fn may_refuse(&self, value: &Value) -> bool {
-        self.is_blurred(value)
+        // Floats that are small beside the offset all come back as the same raw number.
+        let has_sentinels = !self.format.not_available.is_empty();
+        let is_float = self.format.kind.is_float() && self.format.scale != Scale::NONE;
+        let may_refuse =
+            |value: &Value| self.is_blurred(value) || has_sentinels && (is_float || self.is_end(value));
+        elements(value).iter().any(may_refuse)
+    }
+
+    /// Whether it is what all readings beyond an end become. No raw value may stand at the end itself, or one that may
+    /// not be written.
+    fn is_end(&self, value: &Value) -> bool {
+        let (Value::F64(value), Some((low, high))) = (value, &self.line.ends) else {
+            return false;
+        };
+        exact::is_nearest(*value, low) || exact::is_nearest(*value, high)
     }
 
     /// Whether two values are equal, or as near as doubles can tell where a raw step is that small.
@@ -220,11 +276,13 @@ impl Trial<'_> {
                 ones.len() == others.len()
                     && ones.iter().zip(others.iter()).all(|(one, other)| self.is_same(one, other))
             }
-            (Value::F64(a), Value::F64(b)) if self.is_blurred(one) => {
-                let line = Line::new(self.format.scale);
+            (Value::F64(a), Value::F64(b)) if one != other => {
                 let distance = exact::double(a - b).expect("finite").abs();
-                let size = exact::double(a.abs()).expect("finite") + line.offset.abs();
-                distance <= size * small(1e-15)
+                let dust = (exact::double(a.abs()).expect("finite") + &self.line.size) * small(1e-15);
+                let step = self.step(*a);
+                self.is_blurred(one) && distance <= &dust + &step * small(2.0)
+                    || self.is_end(one) && distance <= &dust + &step
+                    || self.format.kind.is_float() && distance <= dust
             }
             _ => one == other,
         }

@@ -180,7 +180,7 @@ impl Format {
             None => Scaled::Not,
             Some(scaling) => scaling.map_or(Scaled::TooWide, |scaling| Scaled::By(Box::new(scaling))),
         };
-        Codec {
+        let mut codec = Codec {
             kind: self.kind,
             layout: Layout::new(self.kind, self.order, self.part),
             part: self.part,
@@ -190,7 +190,13 @@ impl Format {
             sentinels: self.not_available.clone().into(),
             labels: self.labels.clone(),
             is_simple: self.count.is_none() && self.part == Part::Whole && self.not_available.is_empty(),
+        };
+        let (low, high) = codec.raw_range();
+        if matches!(&codec.scale, Scaled::By(scaling) if !self.kind.is_float() && !scaling.has_room(low, high))
+        {
+            codec.scale = Scaled::TooWide;
         }
+        codec
     }
 
     /// See [`Codec::decode`].

@@ -72,10 +72,16 @@ impl Scaling {
         let common = common_divisor(common_divisor(factor, shift), run) * run.signum();
         let (factor, shift, divisor) = (factor / common, shift / common, run / common);
         let double = |decimal: Decimal| decimal.to_string().parse::<f64>().ok();
-        let slope = (double(value.1)? - double(value.0)?) / (double(raw.1)? - double(raw.0)?);
-        let approximate = (slope, double(value.0)? - double(raw.0)? * slope);
-        let exact = (value.0.min(value.1), value.0.max(value.1));
-        let ends = Ends { exact, doubles: (double(exact.0)?, double(exact.1)?) };
+        // From exact differences: those of doubles that are near one another have few digits left.
+        let unit: f64 = format!("{divisor}e{places}").parse().ok()?;
+        let part = |part: i128| part.to_string().parse::<f64>().ok().map(|part| part / unit);
+        let approximate = (part(factor)?, part(shift)?);
+        let (low, high) = (value.0.min(value.1), value.0.max(value.1));
+        let doubles = (double(low)?, double(high)?);
+        // What is read at an end of many digits is its double, and that may be written as well.
+        let shown = |double: f64, end: Decimal| Decimal::from_str_exact(&double.to_string()).unwrap_or(end);
+        let exact = (low.min(shown(doubles.0, low)), high.max(shown(doubles.1, high)));
+        let ends = Ends { exact, doubles };
         let ends = clamp.then_some(ends);
         Some(Self { factor, shift, divisor, places, approximate, ends, ..Self::NONE }.reserve())
     }
@@ -88,6 +94,26 @@ impl Scaling {
         };
         self.spare = (0..=18).rev().find(fits).unwrap_or(0);
         self
+    }
+
+    /// Whether values of all integers from `low` to `high` can be computed, and read back to a thousandth of a step.
+    pub(super) fn has_room(&self, low: i128, high: i128) -> bool {
+        let fine = |power: &i128| {
+            let (factor, divisor) = (self.factor.checked_mul(*power), self.divisor.checked_mul(1000));
+            factor.zip(divisor).is_some_and(|(factor, divisor)| factor.abs() >= divisor)
+        };
+        let Some(power) = (0..=self.spare).filter_map(|places| 10_i128.checked_pow(places)).find(fine) else {
+            return false;
+        };
+        // A number that is read from a text has 34 digits, of which its steps may not begin behind the last.
+        let most = self.factor.unsigned_abs().saturating_mul(10_u128.pow(30));
+        let fits = |raw: i128| {
+            let value = self.apply(raw).filter(|value| value.digits.unsigned_abs() <= most);
+            value.is_some_and(|value| value.digits.checked_mul(power).is_some())
+        };
+        let divisor = 10_i128.checked_pow(self.places).and_then(|power| self.divisor.checked_mul(power));
+        // Beyond the ends, where values are refused, it is still to be known that they are.
+        divisor.is_some() && fits(low - 1) && fits(high + 1)
     }
 
     /// The engineering value of an integer; `None` beyond 38 digits.
@@ -133,7 +159,10 @@ impl Scaling {
 
     /// The nearest integer whose engineering value is `value`, halves away from zero; `None` beyond 38 digits.
     pub(super) fn invert(&self, value: Number) -> Option<i128> {
-        let (numerator, denominator) = self.ratio(value)?;
+        let needed = self.needed(value);
+        // Digits that have no room only tell where to round.
+        let shortened = |kept| self.ratio(value, kept);
+        let (numerator, denominator) = (0..=needed.min(self.spare)).rev().find_map(shortened)?;
         let quotient = numerator.unsigned_abs() / denominator.unsigned_abs();
         let rest = numerator.unsigned_abs() % denominator.unsigned_abs();
         let up = rest >= denominator.unsigned_abs() - rest;
@@ -141,9 +170,10 @@ impl Scaling {
         Some(if (numerator < 0) == (denominator < 0) { magnitude } else { -magnitude })
     }
 
-    /// The text of the raw value whose engineering value is `value`, with more digits than a double has.
+    /// The text of the raw value whose engineering value is `value`, with more digits than a double has; `None` where
+    /// `value` has more digits than can be computed exactly.
     pub(super) fn invert_text(&self, value: Number) -> Option<String> {
-        let (numerator, denominator) = self.ratio(value)?;
+        let (numerator, denominator) = self.ratio(value, self.needed(value))?;
         let divisor = denominator.unsigned_abs();
         let mut quotient = numerator.unsigned_abs() / divisor;
         let mut rest = numerator.unsigned_abs() % divisor;
@@ -166,26 +196,26 @@ impl Scaling {
         (value - self.approximate.1) / self.approximate.0
     }
 
-    /// raw = (value × `divisor` × 10^`places` − `shift`) / `factor` as one fraction.
-    fn ratio(&self, value: Number) -> Option<(i128, i128)> {
-        if self.factor == 0 {
-            return None;
-        }
-        let exponent = i64::from(value.exponent) + i64::from(self.places);
-        if let Ok(power) = u32::try_from(exponent) {
-            let digits = match value.digits {
-                0 => 0,
-                digits => digits.checked_mul(10_i128.checked_pow(power)?)?.checked_mul(self.divisor)?,
-            };
-            return Some((digits.checked_sub(self.shift)?, self.factor));
-        }
-        let needed = u32::try_from(exponent.unsigned_abs()).unwrap_or(u32::MAX);
-        let with = |kept: u32| {
-            let power = 10_i128.checked_pow(kept)?;
-            let digits = shorten(value.digits, needed - kept).checked_mul(self.divisor)?;
-            Some((digits.checked_sub(self.shift.checked_mul(power)?)?, self.factor.checked_mul(power)?))
+    /// Decimal places of `value` beyond those that `divisor` × 10^`places` makes whole.
+    fn needed(&self, value: Number) -> u32 {
+        let places = i64::from(value.exponent) + i64::from(self.places);
+        u32::try_from(places.min(0).unsigned_abs()).unwrap_or(u32::MAX)
+    }
+
+    /// raw = (value × `divisor` × 10^`places` − `shift`) / `factor` as one fraction, with `kept` of the needed places.
+    fn ratio(&self, value: Number, kept: u32) -> Option<(i128, i128)> {
+        let needed = self.needed(value);
+        let power = 10_i128.checked_pow(kept)?;
+        let digits = match value.digits {
+            0 => 0,
+            digits if needed > 0 => shorten(digits, needed - kept),
+            digits => {
+                let places = i64::from(value.exponent) + i64::from(self.places);
+                digits.checked_mul(10_i128.checked_pow(u32::try_from(places).ok()?)?)?
+            }
         };
-        (0..=needed.min(self.spare)).rev().find_map(with)
+        let numerator = digits.checked_mul(self.divisor)?.checked_sub(self.shift.checked_mul(power)?)?;
+        Some((numerator, self.factor.checked_mul(power)?)).filter(|(_, denominator)| *denominator != 0)
     }
 }
 

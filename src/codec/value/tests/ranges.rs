@@ -125,6 +125,47 @@ fn long_division_rounds_to_the_even_double() {
     assert_eq!(super::super::scaling::divide(1, 0), None);
 }
 
+/// A raw step that is lost behind the digits of its value could not be told from the next one.
+#[test]
+fn steps_that_digits_cannot_tell_apart_are_known_before_work() {
+    let fine = ranges(Kind::Int16, ["-1000", "29734834276952.7615049299445"], ["-3", "0"], false);
+    assert!(!fine.codec().is_exact());
+    assert!(!format(Kind::Uint64, Order::ABCD, "1e-28", "2666748.131502858473616").codec().is_exact());
+    assert!(format(Kind::Uint64, Order::ABCD, "1e-10", "2666748.131502858473616").codec().is_exact());
+    // The highest raw value would be no value.
+    assert!(!scaled(Kind::Uint64, "0.3333333333333333333333333333").codec().is_exact());
+    assert!(scaled(Kind::Uint32, "0.3333333333333333333333333333").codec().is_exact());
+    assert!(ranges(Kind::Uint48, ["0", "281474976710655"], ["-0.123456", "7"], false).codec().is_exact());
+}
+
+#[test]
+fn floats_of_more_digits_than_fit_are_computed_as_doubles() {
+    let tenths = scaled(Kind::Float32, "0.1");
+    assert_eq!(tenths.accept("1.2345678e-20").unwrap().effective, Value::F64(1.234_567_8e-20));
+    let near = |value: &Value, expected: f64| {
+        let value = value.as_f64().unwrap();
+        assert!((value - expected).abs() <= expected.abs() * 1e-6, "{value} is not {expected}");
+    };
+    let flat = ranges(Kind::Float32, ["-1000", "29734834276952.7615049299445"], ["-3", "0"], false);
+    near(&flat.accept("-2.5").unwrap().effective, -2.5);
+    // The two raw ends differ in their last digits only.
+    let steep = ["0.000000077612585472", "0.000000077612585490"];
+    let steep = ranges(Kind::Float32, steep, ["0.000000077612585490", "0"], false);
+    let tiny = plain(Kind::Float32).encode(&Value::F32(1e-30)).unwrap();
+    assert_eq!(steep.decode(tiny.words()), Ok(Value::F64(334.650_745_913_475_5)));
+}
+
+/// An end of many digits is read as its double, which then lies beyond the end.
+#[test]
+fn what_is_read_at_an_end_may_be_written() {
+    let ends = ["0", "-0.00013599744979063799808"];
+    let level = ranges(Kind::Int16, ["-1000", "-1"], ends, true);
+    let end = level.decode(&word(0)).unwrap();
+    assert_eq!(end, Value::F64(-0.000_135_997_449_790_638));
+    assert_eq!(level.encode(&end).unwrap().words(), word(-1));
+    level.accept("-0.000135997449790639").unwrap_err();
+}
+
 /// The double nearest to a fraction, found by trying its neighbours against the fraction in whole numbers.
 fn is_nearest(value: f64, digits: i128, divisor: i128) -> bool {
     // |value × divisor − digits| of the neighbours, as far as doubles of 53 bits and small divisors allow.
