@@ -68,7 +68,7 @@ pub struct Polled {
     pub scan: Duration,
     /// Lowest and highest value that the process can have.
     pub range: Option<(f64, f64)>,
-    pub point: Arc<Point>,
+    pub point: Point,
 }
 
 /// The driver of one Modbus network.
@@ -97,7 +97,7 @@ impl Unit {
     pub fn new(device: DeviceId, spec: &DeviceSpec, ids: &[TagId]) -> Self {
         let polled = spec.tags.iter().zip(ids).map(|(tag, id)| {
             let Source::Modbus(point) = &tag.source;
-            Polled { id: *id, scan: tag.scan, range: tag.tag.definition.range, point: point.clone() }
+            Polled { id: *id, scan: tag.scan, range: tag.tag.definition.range, point: Point::clone(point) }
         });
         Self {
             device,

@@ -49,7 +49,7 @@ fn format(kind: Kind, scale: &str) -> Format {
 fn polled(id: u32, table: Table, address: u16, kind: Kind) -> Polled {
     let format = format(kind, "1");
     let function = if format.registers() == 1 { WriteFunction::Single } else { WriteFunction::Multiple };
-    let point = Arc::new(Point { table, address, format, function, settle: Duration::ZERO });
+    let point = Point { table, address, format, function, settle: Duration::ZERO };
     Polled { id: TagId(id), scan: SECOND, range: None, point }
 }
 

@@ -12,7 +12,7 @@ fn good(update: &Update) -> bool {
 async fn one_batch_a_response_with_values_and_ranges() {
     let mut ranged = polled(2, Table::Input, 1, Kind::Int16);
     ranged.range = Some((0.0, 10.0));
-    Arc::make_mut(&mut ranged.point).format = format(Kind::Int16, "0.1");
+    ranged.point.format = format(Kind::Int16, "0.1");
     let units = [unit(
         1,
         vec![

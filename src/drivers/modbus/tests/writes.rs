@@ -10,7 +10,7 @@ const POLLS: u32 = 5;
 
 fn plant() -> [Unit; 1] {
     let mut tenth = polled(2, Table::Holding, 10, Kind::Uint16);
-    Arc::make_mut(&mut tenth.point).format = format(Kind::Uint16, "0.1");
+    tenth.point.format = format(Kind::Uint16, "0.1");
     let mut tags = vec![
         polled(1, Table::Holding, 0x190, Kind::Uint16),
         tenth,
