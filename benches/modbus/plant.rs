@@ -71,7 +71,7 @@ async fn load(arguments: &Arguments, fleet: &mut Fleet, caller: &mut Caller) -> 
     let (took, after) = (caller.process.cpu(), fleet.counts().await?);
     let cores = took.zip(cpu).and_then(|(now, before)| now.checked_sub(before));
     let cores = cores.map_or(f64::NAN, |took| took.as_secs_f64() / start.elapsed().as_secs_f64());
-    let (rss, most) = (mib(caller, "VmRSS"), mib(caller, "VmHWM"));
+    let (rss, most) = (megabytes(caller, "VmRSS"), megabytes(caller, "VmHWM"));
     let told = caller.told().await?;
     wire(after.since(before), seconds, quiet)?;
     let overruns = told.overruns - told_before.overruns;
@@ -79,8 +79,8 @@ async fn load(arguments: &Arguments, fleet: &mut Fleet, caller: &mut Caller) -> 
     report::figure("failed requests", float(told.failures), "", "");
     report::figure("good tags at the end", float(told.good), "", "");
     report::judged("CPU of the bridge", cores, "cores", Wanted::Most(0.15));
-    report::judged("RSS of the bridge", rss, "MiB", Wanted::Most(60.0));
-    report::figure("RSS at its highest", most, "MiB", "reading the site file counts");
+    report::judged("RSS of the bridge", rss, "MB", Wanted::Most(60.0));
+    report::figure("RSS at its highest", most, "MB", "reading the site file counts");
     ensure!(overruns == 0, "scans were left out");
     ensure!(told.failures == 0, "requests failed");
     ensure!(told.good == u64::try_from(DEVICES * TAGS)?, "not all tags are good");
@@ -157,8 +157,8 @@ fn at(took: &[Duration], part: usize) -> f64 {
     sorted.get(index).map_or(f64::NAN, |took| took.as_secs_f64() * 1e3)
 }
 
-fn mib(caller: &Caller, line: &str) -> f64 {
-    caller.process.memory_kib(line).map_or(f64::NAN, |kib| f64::from(kib) / 1024.0)
+fn megabytes(caller: &Caller, line: &str) -> f64 {
+    caller.process.memory_kib(line).map_or(f64::NAN, |kib| f64::from(kib) * 1024.0 / 1e6)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
