@@ -8,7 +8,7 @@ use std::{
     io,
     sync::{Arc, atomic::Ordering},
     thread,
-    time::Duration,
+    time::{self, Duration},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -443,8 +443,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
 /// Sleeps a short while on a thread of its own, which wakes more exactly than the runtime's timers do.
 async fn doze(until: Instant) {
-    let rest = until.saturating_duration_since(Instant::now());
-    if rest > FINE || spawn_blocking(move || thread::sleep(rest)).await.is_err() {
+    let is_short = until.saturating_duration_since(Instant::now()) <= FINE;
+    let until = until.into_std();
+    // The thread takes its time to begin, so what is left is known there only.
+    let sleep = move || thread::sleep(until.saturating_duration_since(time::Instant::now()));
+    if !is_short || spawn_blocking(sleep).await.is_err() {
         std::future::pending::<()>().await;
     }
 }
