@@ -254,3 +254,146 @@ async fn another_master_is_told_of_and_its_answers_are_not_taken() {
     rig.stopped().await;
     script.await.unwrap();
 }
+
+/// Reads registers whose value is their address of units that are late at random, up to nearly twice the time-out.
+async fn late_answers_of_a11(endpoint: ModbusEndpoint, seed: u64) {
+    let units: Vec<_> = (1..=3_u8)
+        .map(|unit_id| {
+            let tag = |at: u16| Polled {
+                scan: Duration::from_millis(200),
+                ..polled(u32::from(unit_id) * 1000 + u32::from(at), Table::Holding, at * 20, Kind::Uint16)
+            };
+            unit(unit_id, (0..10).map(tag).collect())
+        })
+        .collect();
+    let (rig, peer) = start_on(endpoint, &units);
+    let mut chance = fastrand::Rng::with_seed(seed);
+    let log = free_device(peer, move |asked| {
+        let late = chance.u8(..) < 50;
+        let delay = if late { chance.u32(500..950) } else { chance.u32(0..40) };
+        let id = u16::from(asked.unit_id) * 1000;
+        Some((delay * MS, asked.registers(|at| at + id)))
+    });
+    while log.lock().unwrap().len() < 1000 {
+        sleep(SECOND).await;
+    }
+    let mut read = 0;
+    for id in 1..=3 {
+        for at in 0..10 {
+            let value = id * 1000 + at * 20;
+            for (_, update) in rig.told.of(id * 1000 + at) {
+                let right = update.value.is_none() || update.value == Some(Value::U64(value.into()));
+                assert!(right, "{value} is {update:?}");
+                read += u32::from(update.quality == Quality::Good);
+            }
+        }
+    }
+    assert!((600..1000).contains(&read), "{read} were answered in time");
+    assert!(rig.count(|counters| &counters.timeouts) > 50);
+    rig.stopped().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_late_answer_of_a11_is_taken_for_another_without_ids() {
+    for seed in 0..5 {
+        late_answers_of_a11(serial(), seed).await;
+        let remote =
+            ModbusEndpoint { transport: Transport::RtuTcp { address: "x:1".to_owned() }, ..serial() };
+        late_answers_of_a11(remote, seed).await;
+        late_answers_of_a11(ModbusEndpoint { check_ids: false, ..endpoint("plc:502", TIMEOUT) }, seed).await;
+        late_answers_of_a11(endpoint("plc:502", TIMEOUT), seed).await;
+        late_answers_of_a11(ModbusEndpoint { max_in_flight: 4, ..endpoint("plc:502", TIMEOUT) }, seed).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_was_cut_off_is_not_taken_for_one_of_the_next_session() {
+    // A serial server goes away and is back at once; the station behind it takes its time.
+    for cut in ["poll", "look", "write"] {
+        let tags =
+            vec![polled(1, Table::Holding, 0, Kind::Uint16), polled(2, Table::Holding, 100, Kind::Uint16)];
+        let (rig, mut peer) = start_on(serial(), &[unit(1, tags)]);
+        let mut asked = peer.asked().await.unwrap();
+        if cut != "poll" {
+            drop(rig.write_by(1, Value::U64(7), cut == "look", SECOND, Grant::default()));
+            peer.answer(&asked, &asked.registers(|at| at)).await;
+            asked = peer.asked().await.unwrap();
+            assert_eq!(asked.is_write(), cut == "write");
+        }
+        let late = if cut == "write" { asked.echo() } else { hex("03020BAD") };
+        drop(peer);
+        let (driver, _) = rig.task.await.unwrap();
+        let (rig, mut peer) = run(driver);
+        sleep(450 * MS).await;
+        peer.answer(&asked, &late).await;
+        let next = peer.asked().await.unwrap();
+        assert!(next.at - asked.at >= TIMEOUT, "{cut}: {:?}", next.at - asked.at);
+        peer.answer(&next, &next.registers(|at| at)).await;
+        sleep(10 * MS).await;
+        assert!(
+            (1..=2).all(|id| rig
+                .told
+                .of(id)
+                .iter()
+                .all(|(_, update)| update.value != Some(Value::U64(0x0BAD))))
+        );
+        rig.stopped().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_ends_early_keeps_its_unit_waiting_all_the_same() {
+    // Its command's deadline comes long before its answer, and other commands for the unit wait.
+    let (rig, mut peer) = start_on(serial(), &echo::plant());
+    let script = tokio::spawn(async move {
+        for _ in 0..4 {
+            let asked = peer.asked().await.unwrap();
+            let pdu = if asked.pdu[0] == 1 { hex("010100") } else { asked.registers(|_| 0) };
+            peer.answer(&asked, &pdu).await;
+        }
+        let look = peer.asked().await.unwrap();
+        sleep(800 * MS).await;
+        peer.answer(&look, &hex("03020BAD")).await;
+        while let Some(next) = peer.asked().await {
+            assert!(next.at - look.at >= TIMEOUT, "{:?}", next.at - look.at);
+            let pdu = if next.pdu[0] == 1 { hex("010100") } else { next.registers(|_| 5) };
+            peer.answer(&next, &pdu).await;
+        }
+    });
+    sleep(SECOND).await;
+    let first = rig.write_by(1, Value::U64(7), true, 100 * MS, Grant::default());
+    let permit = Grant {
+        no: Some(Report::new(Outcome::Rejected(crate::model::Rule::Expectation), "no")),
+        ..Grant::default()
+    };
+    let second = rig.write_by(2, Value::U64(7), true, 5 * SECOND, permit.clone());
+    assert_eq!(first.await.unwrap().outcome, Outcome::NotSent);
+    let second = second.await.unwrap();
+    assert_eq!(second.message, "no");
+    assert_eq!(*permit.shown.lock().unwrap(), [Some(Value::U64(5))]);
+    rig.stopped().await;
+    script.await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn half_of_a_late_answer_before_the_request_is_none_to_it() {
+    let endpoint = ModbusEndpoint { check_ids: false, ..endpoint("plc:502", TIMEOUT) };
+    let tags = vec![
+        Polled { scan: 3 * SECOND, ..polled(1, Table::Holding, 0, Kind::Uint16) },
+        Polled { scan: 3 * SECOND, ..polled(2, Table::Holding, 100, Kind::Uint16) },
+    ];
+    let (rig, mut peer) = start_on(endpoint, &[unit(1, tags)]);
+    let first = peer.asked().await.unwrap();
+    let frame = tcp_frame(9, 1, &hex("03020BAD"));
+    sleep(TIMEOUT + 450 * MS).await;
+    peer.bytes(&frame[..5]).await;
+    let second = peer.asked().await.unwrap();
+    assert_ne!(second.address(), first.address());
+    peer.bytes(&frame[5..]).await;
+    sleep(10 * MS).await;
+    peer.answer(&second, &hex("03020064")).await;
+    sleep(10 * MS).await;
+    assert_eq!(rig.told.last(2).unwrap().value, Some(Value::U64(0x64)));
+    assert_eq!(rig.count(|counters| &counters.dropped), 1);
+    rig.stopped().await;
+}
