@@ -458,7 +458,7 @@ mod ports {
         let endpoint = ModbusEndpoint {
             transport: Transport::Rtu(line),
             reconnect: (5 * MS, 20 * MS),
-            ..endpoint("", 10 * SECOND)
+            ..endpoint("", 2 * SECOND)
         };
         let tag = Polled { scan: 10 * MS, ..polled(1, Table::Holding, 0, Kind::Uint16) };
         let far = plug_in(&path, 1);
