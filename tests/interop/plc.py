@@ -49,6 +49,8 @@ class Plc:
         """Connections that are open now."""
         self.muted = False
         """While true requests are carried out, but their answers are not sent."""
+        self.hangs = False
+        """Whether it is muted by the next write that it gets."""
         self.silent: set[int] = set()
         """The units of which alone this is so."""
         self.authority: Authority | None = None
@@ -150,7 +152,9 @@ class Plc:
             values = tuple(int(value) for value in (pdu.registers or pdu.bits))
             if isinstance(pdu, MaskWriteRegisterRequest):
                 values = (pdu.and_mask, pdu.or_mask)
-            self._requests.append(Request(pdu.function_code, pdu.dev_id, pdu.address, values))
+            request = Request(pdu.function_code, pdu.dev_id, pdu.address, values)
+            self._requests.append(request)
+            self.muted |= self.hangs and request.is_write
         return pdu
 
     def _pass(self, sending: bool, packet: bytes) -> bytes:
