@@ -99,6 +99,11 @@ impl Health {
         self.failures
     }
 
+    /// Time-outs in a row.
+    pub(super) fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
     pub(super) fn is_demoted(&self) -> bool {
         self.probe.is_some()
     }

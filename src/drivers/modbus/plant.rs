@@ -2,8 +2,10 @@
 //!
 //! What is learned of a device is kept here: addresses that it refuses, functions that it does not have.
 
+mod aside;
+
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc,
         atomic::{AtomicU32, AtomicU64, Ordering},
@@ -37,6 +39,11 @@ pub(super) struct Plant {
     gaps: Vec<(usize, Region)>,
     /// Requests that are not asked in their rounds: each is for a hole, or needs a function that its unit does not have.
     idle: Vec<(usize, Arc<Block>)>,
+    /// Functions that units said they do not have, by the table that is read with it. One request stands for each, and is
+    /// a hole.
+    closed: BTreeSet<(usize, Table)>,
+    /// What was asked when a table was closed last.
+    blamed: BTreeMap<(usize, Table), Region>,
     /// Where the entry of each tag is, by tag.
     index: Box<[(TagId, u32)]>,
 }
@@ -177,6 +184,8 @@ impl Plant {
             holes: Holes::default(),
             gaps: Vec::new(),
             idle: Vec::new(),
+            closed: BTreeSet::new(),
+            blamed: BTreeMap::new(),
             index,
         };
         let polled = plant.entries.iter().zip(scans).filter(|(entry, _)| !plant.is_broadcast(entry.unit));
@@ -326,71 +335,6 @@ impl Plant {
                 (class.blocks, class.replanned) = (blocks, true);
             }
         }
-    }
-
-    /// Takes a request out of its rounds, for good or until it is [restored](Self::restore).
-    pub(super) fn set_aside(&mut self, class: usize, block: &Arc<Block>) {
-        let Some(own) = self.classes.get_mut(class) else { return };
-        let before = own.blocks.len();
-        own.blocks.retain(|other| !Arc::ptr_eq(other, block));
-        if own.blocks.len() < before {
-            self.idle.push((class, block.clone()));
-        }
-    }
-
-    /// Takes every request of a unit to a table out of its rounds, and those for holes in it; which ones.
-    pub(super) fn close(&mut self, unit: usize, table: Table) -> Vec<Arc<Block>> {
-        let mut closed = Vec::new();
-        self.holes.forget(unit, table);
-        for (at, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.unit == unit) {
-            let (gone, stay) = class.blocks.drain(..).partition(|block| block.read.table == table);
-            class.blocks = stay;
-            self.idle.extend(gone.iter().map(|block: &Arc<Block>| (at, block.clone())));
-            closed.extend(gone);
-        }
-        closed
-    }
-
-    /// What was asked for is answered; whether it was a hole. The requests for it are put back, and where it was the unit's
-    /// last one they may be planned anew.
-    pub(super) fn fill(&mut self, unit: usize, region: Region) -> bool {
-        if !self.holes.remove(unit, region) {
-            return false;
-        }
-        self.restore(|block| block.unit == unit && block.region() == region);
-        if self.holes.regions(unit).next().is_none() {
-            let classes = self.classes.iter_mut().enumerate().filter(|(_, class)| class.unit == unit);
-            let again: Vec<_> = classes
-                .filter_map(|(at, class)| std::mem::take(&mut class.replanned).then_some(at))
-                .collect();
-            for class in again {
-                self.replan(class);
-            }
-        }
-        true
-    }
-
-    /// Puts the requests back that `which` says so of; those of holes are known to the holes.
-    fn restore(&mut self, which: impl Fn(&Block) -> bool) {
-        let (back, idle): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.idle).into_iter().partition(|(_, block)| which(block));
-        self.idle = idle;
-        for (class, block) in back {
-            if let Some(class) = self.classes.get_mut(class) {
-                class.blocks.push(block);
-            }
-        }
-    }
-
-    /// Puts the requests of a unit back that no hole is known for.
-    pub(super) fn reopen(&mut self, unit: usize) {
-        let holes: Vec<_> = self.holes.regions(unit).collect();
-        self.restore(|block| block.unit == unit && !holes.contains(&block.region()));
-    }
-
-    /// The request for a hole, and its class.
-    pub(super) fn hole(&self, unit: usize, region: Region) -> Option<(usize, Arc<Block>)> {
-        self.idle.iter().find(|(_, block)| block.unit == unit && block.region() == region).cloned()
     }
 
     fn blocks(&self, unit: usize, reads: Vec<Read>) -> Vec<Arc<Block>> {

@@ -133,13 +133,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.tell_block(&flight.block, Reason::DeviceRefused, &exception_text(exception));
                 Outcome::Exception(exception)
             }
-            Err(Failure::TimedOut) if flight.why == Why::Hole => {
+            Err(Failure::TimedOut) if flight.why == Why::Hole && self.plant.is_polled(unit) => {
                 self.keep_apart(unit);
                 self.counters.timeouts.fetch_add(1, Ordering::Relaxed);
                 Outcome::TimedOut
             }
             answer => self.judge(unit, flight.asked, true, answer)?,
         };
+        if flight.why == Why::Hole && matches!(outcome, Outcome::TimedOut) {
+            self.hole_missed(unit);
+        }
         self.landed(flight.class, &flight.block, flight.why, outcome);
         Ok(())
     }
@@ -148,7 +151,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     fn is_alive(&self, flight: &Flight) -> bool {
         let health = self.health.get(flight.block.unit);
         let answers = health.filter(|health| !health.is_demoted()).map_or(0, Health::answers);
-        flight.block.unheard(answers) || flight.why == Why::Hole
+        flight.block.unheard(answers) || (flight.why == Why::Hole && self.plant.is_polled(flight.block.unit))
     }
 
     /// One read that is alone on the wire. It ends at `deadline` at the latest; where it `stops`, a stop ends it at once.
@@ -272,7 +275,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Outcome::Data(data, asked) => {
                 block.filled();
                 self.take_in(block, &data, asked);
-                self.filled(class, block);
+                self.filled(class, block, why);
             }
             Outcome::Exception(exception) if is_unreachable(exception) => {}
             Outcome::Exception(exception) => self.poll_refused(class, block, why, exception),
