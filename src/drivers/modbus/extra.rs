@@ -2,7 +2,8 @@
 //!
 //! A request that is refused for what it asks (exceptions 0x02, 0x03) is parted in two until what the device refuses stands
 //! alone: a hole, which is left out and tried again ever more slowly. Of a function that a device does not have (0x01) one
-//! request is tried so, until the unit or the connection comes back.
+//! request is tried so, until the unit or the connection comes back. A request that is never answered, while its unit
+//! answers to others, is parted like a refused one, but in the rounds, where others are asked in between.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +14,7 @@ use tokio::{
 use tokio_modbus::ExceptionCode;
 
 use super::{
-    health::Health,
+    health::{Health, TIMEOUTS},
     plant::{Block, Parts},
     poll::{is_in_part, is_passing},
     session::Session,
@@ -115,6 +116,28 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
     }
 
+    /// Nothing answered a request, while its unit answers to others. Where that is so again and again it is parted, until
+    /// what is never answered stands alone.
+    pub(super) fn poll_missed(&mut self, class: usize, block: &Arc<Block>, why: Why) {
+        let misses = block.missed();
+        let in_turn = matches!(why, Why::Round | Why::Half);
+        // A half is parted at once: what it is half of was not answered often enough.
+        let hunts = in_turn && (block.is_silent(misses) || block.is_open_half());
+        let parts = if hunts { self.plant.part_silent(class, block) } else { Parts::Gone };
+        let is_hole = matches!(parts, Parts::One) && misses >= TIMEOUTS;
+        if is_hole {
+            self.plant.holes.insert(block.unit, block.region(), Instant::now());
+            self.plant.set_aside(class, block);
+        }
+        if misses >= TIMEOUTS {
+            let mut detail = format!("no answer to {TIMEOUTS} requests for it in a row");
+            if is_hole || why == Why::Hole {
+                detail = format!("{detail}: {LEFT_OUT}");
+            }
+            self.tell_block(block, Reason::DeviceSilent, &detail);
+        }
+    }
+
     /// What was asked of a unit beside its rounds is asked no more.
     pub(super) fn forget_extras(&mut self, unit: usize) {
         self.extras.retain(|extra| extra.block.unit != unit);
@@ -173,6 +196,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             match self.plant.part(class, block) {
                 Parts::Halves(halves) => {
+                    self.plant.begin_hunt(class);
                     self.extras.extend(halves.iter().map(|half| Extra::at_once(class, half, Why::Half)));
                     return;
                 }

@@ -3,12 +3,13 @@
 //! What is learned of a device is kept here: addresses that it refuses, functions that it does not have.
 
 mod aside;
+mod hunt;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -18,6 +19,7 @@ use tokio_modbus::{Request, Response};
 
 use super::{
     Unit,
+    health::TIMEOUTS,
     holes::Holes,
     plan::{Need, Read, Why, plan},
 };
@@ -109,6 +111,8 @@ pub(super) struct Class {
     halves: usize,
     /// Whether the requests were planned anew around its holes: that is tried once.
     replanned: bool,
+    /// What was known not to be answered as the last hunt for that was over: then it is tried once more.
+    found: usize,
 }
 
 /// One request, and the entries that its answer holds.
@@ -121,20 +125,22 @@ pub(super) struct Block {
     misses: AtomicU32,
     /// How often its unit had answered when its gateway last heard nothing of it.
     unheard: AtomicU64,
-    /// Where it is half of a request that was refused.
-    parting: Option<Arc<Parting>>,
+    /// Whether anything was ever answered to it.
+    heard: AtomicBool,
+    /// Where it is half of a request that was refused or not answered, and which half, as a bit.
+    parting: Option<(Arc<Parting>, u32)>,
 }
 
-/// Two halves of one refused request.
+/// Two halves of one request.
 #[derive(Debug)]
 struct Parting {
     /// What lies between them.
     gap: Option<Region>,
-    /// How many were answered.
+    /// Which of them were answered: a bit each.
     answered: AtomicU32,
 }
 
-/// What became of a request that the device refused as a whole.
+/// What became of a request that the device did not answer as a whole.
 #[derive(Debug)]
 pub(super) enum Parts {
     Halves([Arc<Block>; 2]),
@@ -202,6 +208,7 @@ impl Plant {
                 blocks: plant.blocks(class.unit, class.reads),
                 halves: 0,
                 replanned: false,
+                found: 0,
             })
             .collect();
         plant
@@ -272,71 +279,6 @@ impl Plant {
         others.map(|(other, entry)| (other, inside(entry))).collect()
     }
 
-    /// Puts two requests in the place of a refused one.
-    pub(super) fn part(&mut self, class: usize, block: &Arc<Block>) -> Parts {
-        let length = |tag: TagId| self.find(tag).and_then(|at| self.entries.get(at)).map_or(1, Entry::count);
-        let Some((one, two)) = block.read.halves(length) else { return Parts::One };
-        let parting = Arc::new(Parting { gap: one.gap(&two), answered: AtomicU32::new(0) });
-        let half = |read| Block { parting: Some(parting.clone()), ..self.block(block.unit, read) };
-        let halves = [one, two].map(|read| Arc::new(half(read)));
-        let Some(class) = self.classes.get_mut(class) else { return Parts::Gone };
-        let Some(at) = class.blocks.iter().position(|own| Arc::ptr_eq(own, block)) else {
-            return Parts::Gone;
-        };
-        class.blocks.splice(at..=at, halves.iter().cloned());
-        class.halves += 2;
-        Parts::Halves(halves)
-    }
-
-    /// A request was answered. Where that was the second half of a refused one, what lies between them is to blame.
-    pub(super) fn answered(&mut self, block: &Block) {
-        let Some(parting) = &block.parting else { return };
-        if parting.answered.fetch_add(1, Ordering::Relaxed) == 1 {
-            self.gaps.extend(parting.gap.map(|gap| (block.unit, gap)));
-        }
-    }
-
-    /// The hunt for what a unit refuses is broken off.
-    pub(super) fn end_hunt(&mut self, unit: usize) {
-        for class in self.classes.iter_mut().filter(|class| class.unit == unit) {
-            class.halves = 0;
-        }
-    }
-
-    /// A half of a refused request was answered: whether the hunt for what the device refuses is over with it.
-    pub(super) fn parted(&mut self, class: usize) -> bool {
-        let Some(class) = self.classes.get_mut(class).filter(|class| class.halves > 0) else { return false };
-        class.halves -= 1;
-        class.halves == 0 && !(self.holes.is_empty() && self.gaps.is_empty())
-    }
-
-    /// Plans the requests of a class anew, as few as can be around its holes, where that was not tried yet.
-    pub(super) fn replan(&mut self, class: usize) {
-        let Some((unit, scan)) =
-            self.classes.get(class).filter(|own| !own.replanned).map(|own| (own.unit, own.scan))
-        else {
-            return;
-        };
-        let Some(mut reads) = self.units.get(unit).map(|member| member.reads.clone()) else { return };
-        let blocks = self.classes.get(class).map(|own| own.blocks.as_slice()).unwrap_or_default();
-        let items = blocks.iter().flat_map(|block| &block.items);
-        let entries = items.filter_map(|item| self.entries.get(item.entry));
-        let mut needs: Vec<_> = entries.map(|entry| entry.need(scan)).collect();
-        reads.forbidden.extend(self.holes.avoid(unit, &needs));
-        reads.forbidden.extend(self.gaps.iter().filter(|(own, _)| *own == unit).map(|(_, gap)| *gap));
-        for need in &mut needs {
-            need.unit = 0;
-        }
-        let planned = plan(&needs, &[reads]);
-        if planned.impossible.is_empty() {
-            let reads = planned.classes.into_iter().flat_map(|class| class.reads).collect();
-            let blocks = self.blocks(unit, reads);
-            if let Some(class) = self.classes.get_mut(class) {
-                (class.blocks, class.replanned) = (blocks, true);
-            }
-        }
-    }
-
     fn blocks(&self, unit: usize, reads: Vec<Read>) -> Vec<Arc<Block>> {
         reads.into_iter().map(|read| Arc::new(self.block(unit, read))).collect()
     }
@@ -348,6 +290,13 @@ impl Plant {
     }
 }
 
+impl Class {
+    /// Whether halves of a request are yet to be answered.
+    fn is_hunted(&self) -> bool {
+        self.blocks.iter().any(|block| block.is_open_half())
+    }
+}
+
 impl Block {
     fn new(unit: usize, read: Read, items: Vec<Item>) -> Self {
         Self {
@@ -356,6 +305,7 @@ impl Block {
             items,
             misses: AtomicU32::new(0),
             unheard: AtomicU64::new(u64::MAX),
+            heard: AtomicBool::new(false),
             parting: None,
         }
     }
@@ -384,7 +334,33 @@ impl Block {
     }
 
     pub(super) fn answered(&self) {
+        self.heard.store(true, Ordering::Relaxed);
+        self.forgive();
+    }
+
+    /// What it missed does not count: its unit was silent.
+    pub(super) fn forgive(&self) {
         self.misses.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether so many requests for it in a row, of which none was answered, say that something in it is never answered.
+    /// Of what was answered before they could be lost by chance.
+    pub(super) fn is_silent(&self, misses: u32) -> bool {
+        misses >= if self.was_heard() { 3 * TIMEOUTS } else { TIMEOUTS }
+    }
+
+    /// Whether silence to it is no surprise.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.is_open_half() || self.misses.load(Ordering::Relaxed) >= TIMEOUTS
+    }
+
+    /// Whether it is half of a request and not answered yet.
+    pub(super) fn is_open_half(&self) -> bool {
+        self.parting.is_some() && !self.was_heard()
+    }
+
+    fn was_heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
     }
 
     /// It was answered with what it asked for.

@@ -12,7 +12,7 @@ use tokio_modbus::ExceptionCode;
 
 use super::{
     extra::{Extra, Why},
-    health::{Health, TIMEOUTS},
+    health::Health,
     plant::{Block, Data},
     session::{End, Session, is_unreachable},
     wire::{Failure, Pending},
@@ -133,7 +133,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.tell_block(&flight.block, Reason::DeviceRefused, &exception_text(exception));
                 Outcome::Exception(exception)
             }
-            Err(Failure::TimedOut) if flight.why == Why::Hole && self.plant.is_polled(unit) => {
+            Err(Failure::TimedOut) if self.is_suspect(&flight) => {
                 self.keep_apart(unit);
                 self.counters.timeouts.fetch_add(1, Ordering::Relaxed);
                 Outcome::TimedOut
@@ -145,6 +145,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         }
         self.landed(flight.class, &flight.block, flight.why, outcome);
         Ok(())
+    }
+
+    /// Whether silence to a request is no word on its unit, of which others are asked that tell of it.
+    fn is_suspect(&self, flight: &Flight) -> bool {
+        let unit = flight.block.unit;
+        match flight.why {
+            Why::Hole => self.plant.is_polled(unit),
+            Why::Round => flight.block.is_suspect() && self.plant.is_sound(unit),
+            _ => false,
+        }
     }
 
     /// Whether a unit is to be thought of as there, though a gateway heard nothing of it to this request.
@@ -268,6 +278,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// What a poll that is over means for its tags and for what is asked next.
     fn landed(&mut self, class: usize, block: &Arc<Block>, why: Why, outcome: Outcome) {
+        let half = block.is_open_half();
         if !matches!(outcome, Outcome::TimedOut) {
             block.answered();
         }
@@ -289,14 +300,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             // The tags stay as they are: staleness tells, or the unit's silence; or the request's own, where its unit
             // answers to others.
             Outcome::TimedOut => {
-                let silent = self.health.get(block.unit).is_none_or(Health::is_demoted);
-                if block.missed() >= TIMEOUTS && !silent {
-                    let detail = format!("no answer to {TIMEOUTS} requests for it in a row");
-                    self.tell_block(block, Reason::DeviceSilent, &detail);
+                if self.health.get(block.unit).is_none_or(Health::is_demoted) {
+                    block.forgive();
+                } else {
+                    self.poll_missed(class, block, why);
                 }
             }
         }
-        if why == Why::Half && self.plant.parted(class) {
+        let hunted_out =
+            if why == Why::Half { self.plant.parted(class) } else { half && self.plant.is_hunted_out(class) };
+        if hunted_out {
             self.plant.replan(class);
         }
         if why == Why::Round {

@@ -9,6 +9,7 @@ mod pipeline;
 mod polls;
 mod rtu;
 mod settings;
+mod silence;
 mod storm;
 mod transactions;
 mod writes;

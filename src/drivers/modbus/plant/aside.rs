@@ -112,6 +112,8 @@ impl Plant {
 
     /// Puts the requests of a unit back that no hole is known for, and those to its closed tables.
     pub(in super::super) fn reopen(&mut self, unit: usize) {
+        let classes = self.classes.iter().filter(|class| class.unit == unit);
+        classes.flat_map(|class| &class.blocks).for_each(|block| block.forgive());
         for table in [Table::Coil, Table::Discrete, Table::Input, Table::Holding] {
             self.open(unit, table);
             self.blamed.remove(&(unit, table));
@@ -128,5 +130,11 @@ impl Plant {
     /// Whether anything of a unit is asked in its rounds.
     pub(in super::super) fn is_polled(&self, unit: usize) -> bool {
         self.classes.iter().any(|class| class.unit == unit && !class.blocks.is_empty())
+    }
+
+    /// Whether something of a unit is asked in its rounds that is usually answered.
+    pub(in super::super) fn is_sound(&self, unit: usize) -> bool {
+        let classes = self.classes.iter().filter(|class| class.unit == unit);
+        classes.flat_map(|class| &class.blocks).any(|block| block.was_heard() && !block.is_suspect())
     }
 }

@@ -335,7 +335,10 @@ async fn one_request_that_nothing_answers_is_told_where_its_unit_answers_others(
     assert_eq!(rig.told.states_of(1), [DeviceState::Online]);
     let told = rig.told.last(2).unwrap();
     assert_eq!(told.quality, Quality::Bad(Reason::DeviceSilent));
-    assert_eq!(told.detail.as_deref(), Some("no answer to 3 requests for it in a row"));
+    assert_eq!(
+        told.detail.as_deref(),
+        Some("no answer to 3 requests for it in a row: it is left out and tried again from time to time")
+    );
     assert!(rig.told.of(1).iter().all(|(_, update)| update.quality == Quality::Good));
     rig.stopped().await;
 }
