@@ -35,8 +35,8 @@ impl Document {
 
     /// The tree of values, or every error of syntax.
     ///
-    /// What no key of ours takes (dates, integers beyond 64 bits) becomes [`ValueKind::Nil`], which every reader
-    /// refuses.
+    /// What no key of ours takes (dates, integers beyond 64 bits, decimals that a double does not tell) becomes
+    /// [`ValueKind::Nil`], which every reader refuses.
     pub(crate) fn tree(&self) -> Result<Map<String, Value>, Vec<Problem>> {
         let (table, errors) = DeTable::parse_recoverable(&self.text);
         if errors.is_empty() { Ok(tree_of(table.get_ref())) } else { Err(self.syntax(&errors)) }
@@ -182,7 +182,7 @@ fn value_of(value: &DeValue<'_>) -> Value {
         DeValue::Integer(digits) => {
             i64::from_str_radix(digits.as_str(), digits.radix()).map_or(ValueKind::Nil, ValueKind::I64)
         }
-        DeValue::Float(digits) => digits.as_str().parse().map_or(ValueKind::Nil, ValueKind::Float),
+        DeValue::Float(digits) => float(digits.as_str()).map_or(ValueKind::Nil, ValueKind::Float),
         DeValue::Datetime(_) => ValueKind::Nil,
         DeValue::Array(items) => {
             ValueKind::Array(items.iter().map(|item| value_of(item.get_ref())).collect())
@@ -190,4 +190,21 @@ fn value_of(value: &DeValue<'_>) -> Value {
         DeValue::Table(table) => ValueKind::Table(tree_of(table)),
     };
     Value::new(None, kind)
+}
+
+/// The double that stands for a number; `None` where the double's own text reads as another one.
+fn float(text: &str) -> Option<f64> {
+    let number = text.parse::<f64>().ok()?;
+    (significant(text)? == significant(&number.to_string())?).then_some(number)
+}
+
+/// Whether a number is below zero, its digits without zeros at either end, and the power of ten of the last one.
+fn significant(text: &str) -> Option<(bool, String, i64)> {
+    let (mantissa, power) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = [whole.trim_start_matches(['+', '-']), fraction].concat();
+    let digits = all.trim_end_matches('0');
+    let skipped = i64::try_from(all.len() - digits.len()).ok()? - i64::try_from(fraction.len()).ok()?;
+    let power = if digits.is_empty() { 0 } else { power.parse::<i64>().ok()?.checked_add(skipped)? };
+    Some((whole.starts_with('-'), digits.trim_start_matches('0').to_owned(), power))
 }

@@ -315,7 +315,7 @@ leaf_schema!(
 
 impl Read for Number {
     fn allowed() -> String {
-        "a number of at most 28 digits".to_owned()
+        "a number of at most 15 significant digits and 28 digits in all".to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
@@ -326,18 +326,18 @@ leaf_schema!(Number, "Number", json_schema!({ "type": "number" }));
 
 impl Read for Amount {
     fn allowed() -> String {
-        "a number of at least 0".to_owned()
+        "a number of at least 0, of at most 15 significant digits".to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
-        node.accept(node.number().filter(|number| *number >= Decimal::ZERO).map(Self), found)
+        node.accept(node.limit().filter(|number| *number >= Decimal::ZERO).map(Self), found)
     }
 }
 leaf_schema!(Amount, "Amount", json_schema!({ "type": "number", "minimum": 0 }));
 
 impl Read for Factor {
     fn allowed() -> String {
-        "a number of at most 28 digits, not 0".to_owned()
+        "a number of at most 15 significant digits and 28 digits in all, not 0".to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
@@ -348,12 +348,12 @@ leaf_schema!(Factor, "Factor", json_schema!({ "type": "number", "not": { "const"
 
 impl Read for Span {
     fn allowed() -> String {
-        "[low, high], two numbers with low below high".to_owned()
+        "[low, high], two numbers of at most 15 significant digits with low below high".to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
         let span = match node.items().as_deref() {
-            Some([low, high]) => low.number().zip(high.number()).map(|(low, high)| Self { low, high }),
+            Some([low, high]) => low.limit().zip(high.limit()).map(|(low, high)| Self { low, high }),
             _ => None,
         };
         node.accept(span.filter(|span| span.low < span.high), found)

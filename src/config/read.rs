@@ -153,16 +153,23 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// A number as the decimal that was written; `None` also for what takes more than 28 digits.
+    /// A number as the decimal that was written; `None` also for one of more than 28 digits.
     pub(crate) fn number(&self) -> Option<Decimal> {
         match &self.value.kind {
             ValueKind::I64(number) => Some(Decimal::from(*number)),
-            // The shortest text of the double is what was written: at least 15 digits survive.
+            // The shortest text of the double is what was written: the tree holds no other.
             ValueKind::Float(number) => {
                 Decimal::from_str_exact(&number.to_string()).ok().map(|d| d.normalize())
             }
             _ => None,
         }
+    }
+
+    /// A number whose limits are compared as doubles; `None` also where its double reads as another number.
+    pub(crate) fn limit(&self) -> Option<Decimal> {
+        let number = self.number()?;
+        let double: f64 = number.to_string().parse().ok()?;
+        (Decimal::from_str_exact(&double.to_string()).ok()? == number).then_some(number)
     }
 
     /// A number with a point or an exponent, as a double.

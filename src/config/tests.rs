@@ -220,6 +220,48 @@ fn decimals_are_those_that_were_written() {
     }
 }
 
+/// A number that its double does not tell is refused wherever one is taken, and never another number taken for it.
+#[test]
+fn numbers_with_more_digits_than_a_double_holds_are_refused() {
+    let tag = |rest: &str| {
+        let register = "register = { table = 'holding', address = 0 }";
+        text(&with_tag(&format!("{register}\ntype = 'int32'\naccess = 'read-write'\n{rest}")))
+    };
+    for key in [
+        "scale = #",
+        "offset = #",
+        "scaling = { raw = [0, 7], value = [0, #] }",
+        "scaling = { raw = [0, #], value = [0, 7] }",
+        "range = [0, #]",
+        "deadband = #",
+        "not_available = #",
+        "not_available = [0, #]",
+        "write = { min = # }",
+        "write = { max = # }",
+    ] {
+        for number in
+            ["1234567890.123456789", "1_234_567_890.1234567890e0", "0.30000000000000000001", "1e-400"]
+        {
+            let written = key.replace('#', number);
+            let problems = tag(&written).unwrap_err();
+            assert_eq!(problems.len(), 1, "{written}: {problems}");
+            let problem = problems.iter().next().unwrap();
+            assert!(problem.value.as_ref().is_some_and(|value| value.contains(number)), "{problem}");
+            assert!(matches!(problem.origin, Origin::File { line: Some(16), .. }), "{problem}");
+            assert!(problem.to_string().contains("at most 15 significant digits"), "{problem}");
+        }
+    }
+    for key in ["scale", "offset", "deadband"] {
+        for number in ["1234567890.12345", "0.300000", "+5.0e-1", "1e20", "123456789012345", "17.0E+00"] {
+            assert!(tag(&format!("{key} = {number}")).is_ok(), "{key} {number}");
+        }
+    }
+    // Whole numbers are exact, but where they become doubles.
+    assert!(tag("offset = 9007199254740993").is_ok());
+    assert!(tag("range = [0, 9007199254740993]").is_err() && tag("deadband = 9007199254740993").is_err());
+    assert!(tag("range = [0, 9007199254740992]").is_ok());
+}
+
 #[test]
 fn addresses_are_compared_in_one_spelling() {
     for (one, other) in [

@@ -1,8 +1,9 @@
 //! Requests beside the rounds: what a busy device is asked again, the halves of a refused request, and holes.
 //!
 //! A request that is refused for what it asks (exceptions 0x02, 0x03) is parted in two until what the device refuses stands
-//! alone: a hole, which is left out and tried again ever more slowly. A function that a device does not have (0x01) is not
-//! asked of it again before the unit or the connection comes back.
+//! alone: a hole, which is left out and tried again ever more slowly. Of a function that a device does not have (0x01) one
+//! request is tried so, until the unit or the connection comes back. A request that is never answered, while its unit
+//! answers to others, is parted like a refused one, but in the rounds, where others are asked in between.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +14,7 @@ use tokio::{
 use tokio_modbus::ExceptionCode;
 
 use super::{
-    health::Health,
+    health::{Health, TIMEOUTS},
     plant::{Block, Parts},
     poll::{is_in_part, is_passing},
     session::Session,
@@ -24,6 +25,9 @@ use crate::{codec::modbus::exception_text, model::Reason};
 const BUSY: Duration = Duration::from_millis(100);
 /// How often a busy device is asked again before its tags are bad.
 const TRIES: u32 = 5;
+
+/// What is done about what a device does not answer with values.
+const LEFT_OUT: &str = "it is left out and tried again from time to time";
 
 /// What a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +84,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// The hole to be tried next: something for a line that has nothing else to do.
     pub(super) fn next_hole(&mut self, now: Instant) -> Option<Extra> {
         loop {
-            let (due, unit, region) = self.plant.holes.due()?;
+            let (due, unit, region) = self.plant.holes.due(|unit| self.plant.is_in_step(unit))?;
             let is_away =
                 self.health.get(unit).is_none_or(Health::is_demoted) || !self.plant.is_in_step(unit);
             if due <= now && is_away {
@@ -101,6 +105,39 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         self.flights.iter().any(|flight| Arc::ptr_eq(&flight.block, block)) || self.extras.iter().any(waits)
     }
 
+    /// A try of a hole was not answered in time. Where nothing else is asked of its unit that is a word on the unit, and is
+    /// followed up by what else there is to ask.
+    pub(super) fn hole_missed(&mut self, unit: usize) {
+        let Some(health) = self.health.get(unit).filter(|health| !health.is_demoted()) else { return };
+        if !self.plant.is_polled(unit)
+            && let Some((class, block)) = self.plant.probe(unit, health.timeouts())
+        {
+            self.extras.push(Extra::at_once(class, &block, Why::Hole));
+        }
+    }
+
+    /// Nothing answered a request, while its unit answers to others. Where that is so again and again it is parted, until
+    /// what is never answered stands alone.
+    pub(super) fn poll_missed(&mut self, class: usize, block: &Arc<Block>, why: Why) {
+        let misses = block.missed();
+        let in_turn = matches!(why, Why::Round | Why::Half);
+        // A half is parted at once: what it is half of was not answered often enough.
+        let hunts = in_turn && (block.is_silent(misses) || block.is_open_half());
+        let parts = if hunts { self.plant.part_silent(class, block) } else { Parts::Gone };
+        let is_hole = matches!(parts, Parts::One) && misses >= TIMEOUTS;
+        if is_hole {
+            self.plant.holes.insert(block.unit, block.region(), Instant::now());
+            self.plant.set_aside(class, block);
+        }
+        if misses >= TIMEOUTS {
+            let mut detail = format!("no answer to {TIMEOUTS} requests for it in a row");
+            if is_hole || why == Why::Hole {
+                detail = format!("{detail}: {LEFT_OUT}");
+            }
+            self.tell_block(block, Reason::DeviceSilent, &detail);
+        }
+    }
+
     /// What was asked of a unit beside its rounds is asked no more.
     pub(super) fn forget_extras(&mut self, unit: usize) {
         self.extras.retain(|extra| extra.block.unit != unit);
@@ -108,9 +145,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// A request was answered with what it asked for.
-    pub(super) fn filled(&mut self, class: usize, block: &Arc<Block>) {
+    pub(super) fn filled(&mut self, class: usize, block: &Arc<Block>, why: Why) {
         self.plant.answered(block);
-        if self.plant.fill(block.unit, block.region()) {
+        let opened = why == Why::Hole && self.plant.open(block.unit, block.table());
+        if opened || self.plant.fill(block.unit, block.region()) {
             tracing::info!(
                 unit_id = self.unit_id(block.unit),
                 class,
@@ -140,20 +178,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             return;
         }
-        if exception == ExceptionCode::IllegalFunction {
-            let closed = self.plant.close(block.unit, block.table());
+        let alone = exception == ExceptionCode::IllegalFunction && self.plant.is_alone_refused(block);
+        if exception == ExceptionCode::IllegalFunction && !alone {
+            let closed = self.plant.close(block, Instant::now());
             self.extras
                 .retain(|extra| (extra.block.unit, extra.block.table()) != (block.unit, block.table()));
             self.schedule.keep(|left| (left.unit, left.table()) != (block.unit, block.table()));
-            let detail = format!("{text}: it is not asked again until the device comes back");
+            let detail = format!("{text}: {LEFT_OUT}");
             for block in closed {
                 self.tell_block(&block, Reason::DeviceRefused, &detail);
             }
             return;
         }
-        if is_in_part(exception) {
+        if alone || is_in_part(exception) {
+            if why == Why::Hole {
+                self.plant.open(block.unit, block.table());
+            }
             match self.plant.part(class, block) {
                 Parts::Halves(halves) => {
+                    self.plant.begin_hunt(class);
                     self.extras.extend(halves.iter().map(|half| Extra::at_once(class, half, Why::Half)));
                     return;
                 }
@@ -162,7 +205,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             }
             self.plant.holes.insert(block.unit, block.region(), Instant::now());
             self.plant.set_aside(class, block);
-            let detail = format!("{text}: it is left out and tried again from time to time");
+            let detail = format!("{text}: {LEFT_OUT}");
             self.tell_block(block, Reason::DeviceRefused, &detail);
             return;
         }

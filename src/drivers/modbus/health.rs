@@ -83,6 +83,11 @@ impl Health {
         if self.is_demoted() { self.failures } else { self.timeouts }
     }
 
+    /// Time-outs in a row.
+    pub(super) fn timeouts(&self) -> u32 {
+        self.timeouts
+    }
+
     pub(super) fn is_demoted(&self) -> bool {
         self.probe.is_some()
     }

@@ -18,6 +18,8 @@ use crate::profile::modbus::{Region, Table};
 
 /// First and longest pause before a hole is asked for again.
 const PAUSES: (Duration, Duration) = (Duration::from_secs(5 * 60), Duration::from_secs(60 * 60));
+/// First pause where it stands for a whole table.
+const CLOSED: Duration = Duration::from_secs(60);
 
 /// All holes of the units of one connection.
 #[derive(Debug, Default)]
@@ -52,6 +54,25 @@ impl Holes {
             self.queue.remove(&(former.due, key));
         }
         self.queue.insert((hole.due, key));
+    }
+
+    /// A device does not have the function to read the table of `region`, which stands for all of it from now on.
+    pub(super) fn close(&mut self, unit: usize, region: Region, now: Instant) {
+        self.remove(unit, region);
+        let (key, hole) = (key(unit, region), Hole::new(now, CLOSED));
+        self.known.insert(key, hole);
+        self.queue.insert((hole.due, key));
+    }
+
+    /// Another region is to be asked for in the place of a hole.
+    pub(super) fn replace(&mut self, unit: usize, region: Region, other: Region) {
+        if let Some(hole) = self.known.get(&key(unit, region)).copied() {
+            self.remove(unit, region);
+            self.remove(unit, other);
+            let key = key(unit, other);
+            self.known.insert(key, hole);
+            self.queue.insert((hole.due, key));
+        }
     }
 
     /// A device answered a read of `region`; whether that was a hole.
@@ -124,10 +145,11 @@ impl Holes {
         }
     }
 
-    /// Which hole to ask for next, and when.
+    /// Which hole to ask for next, and when, of the units that may be asked.
     #[must_use]
-    pub(super) fn due(&self) -> Option<(Instant, usize, Region)> {
-        self.queue.first().map(|(due, key)| (*due, key.0, region(*key)))
+    pub(super) fn due(&self, may: impl Fn(usize) -> bool) -> Option<(Instant, usize, Region)> {
+        let next = self.queue.iter().find(|(_, key)| may(key.0));
+        next.map(|(due, key)| (*due, key.0, region(*key)))
     }
 
     #[must_use]

@@ -2,11 +2,14 @@
 //!
 //! What is learned of a device is kept here: addresses that it refuses, functions that it does not have.
 
+mod aside;
+mod hunt;
+
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{
         Arc,
-        atomic::{AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -16,6 +19,7 @@ use tokio_modbus::{Request, Response};
 
 use super::{
     Unit,
+    health::TIMEOUTS,
     holes::Holes,
     plan::{Need, Read, Why, plan},
     step::Steps,
@@ -39,6 +43,11 @@ pub(super) struct Plant {
     gaps: Vec<(usize, Region)>,
     /// Requests that are not asked in their rounds: each is for a hole, or needs a function that its unit does not have.
     idle: Vec<(usize, Arc<Block>)>,
+    /// Functions that units said they do not have, by the table that is read with it. One request stands for each, and is
+    /// a hole.
+    closed: BTreeSet<(usize, Table)>,
+    /// What was asked when a table was closed last.
+    blamed: BTreeMap<(usize, Table), Region>,
     /// Where the entry of each tag is, by tag.
     index: Box<[(TagId, u32)]>,
 }
@@ -102,6 +111,8 @@ pub(super) struct Class {
     halves: usize,
     /// Whether the requests were planned anew around its holes: that is tried once.
     replanned: bool,
+    /// What was known not to be answered as the last hunt for that was over: then it is tried once more.
+    found: usize,
 }
 
 /// One request, and the entries that its answer holds.
@@ -114,20 +125,22 @@ pub(super) struct Block {
     misses: AtomicU32,
     /// How often its unit had answered when its gateway last heard nothing of it.
     unheard: AtomicU64,
-    /// Where it is half of a request that was refused.
-    parting: Option<Arc<Parting>>,
+    /// Whether anything was ever answered to it.
+    heard: AtomicBool,
+    /// Where it is half of a request that was refused or not answered, and which half, as a bit.
+    parting: Option<(Arc<Parting>, u32)>,
 }
 
-/// Two halves of one refused request.
+/// Two halves of one request.
 #[derive(Debug)]
 struct Parting {
     /// What lies between them.
     gap: Option<Region>,
-    /// How many were answered.
+    /// Which of them were answered: a bit each.
     answered: AtomicU32,
 }
 
-/// What became of a request that the device refused as a whole.
+/// What became of a request that the device did not answer as a whole.
 #[derive(Debug)]
 pub(super) enum Parts {
     Halves([Arc<Block>; 2]),
@@ -177,6 +190,8 @@ impl Plant {
             steps: Steps::default(),
             gaps: Vec::new(),
             idle: Vec::new(),
+            closed: BTreeSet::new(),
+            blamed: BTreeMap::new(),
             index,
         };
         let polled = plant.entries.iter().zip(scans).filter(|(entry, _)| !plant.is_broadcast(entry.unit));
@@ -193,6 +208,7 @@ impl Plant {
                 blocks: plant.blocks(class.unit, class.reads),
                 halves: 0,
                 replanned: false,
+                found: 0,
             })
             .collect();
         plant
@@ -258,6 +274,10 @@ impl Plant {
         }
         let unit_id = self.unit_id(unit);
         if !self.steps.is_in_step(unit_id) {
+            // What is usually answered tells soonest.
+            if all.iter().any(|(_, block)| block.is_sound()) {
+                all.retain(|(_, block)| block.is_sound());
+            }
             let proves = |block: &Block| self.steps.proves(unit_id, &block.request());
             let whole: Vec<_> = all.iter().filter(|(_, block)| proves(block)).cloned().collect();
             let items = all.iter().flat_map(|(class, block)| block.items.iter().map(|item| (*class, item)));
@@ -291,139 +311,6 @@ impl Plant {
         others.map(|(other, entry)| (other, inside(entry))).collect()
     }
 
-    /// Puts two requests in the place of a refused one.
-    pub(super) fn part(&mut self, class: usize, block: &Arc<Block>) -> Parts {
-        if !self.classes.get(class).is_some_and(|own| own.blocks.iter().any(|own| Arc::ptr_eq(own, block))) {
-            return Parts::Gone;
-        }
-        let length = |tag: TagId| self.find(tag).and_then(|at| self.entries.get(at)).map_or(1, Entry::count);
-        let Some((one, two)) = block.read.halves(length) else { return Parts::One };
-        let parting = Arc::new(Parting { gap: one.gap(&two), answered: AtomicU32::new(0) });
-        let half = |read| Block { parting: Some(parting.clone()), ..self.block(block.unit, read) };
-        let halves = [one, two].map(|read| Arc::new(half(read)));
-        let Some(class) = self.classes.get_mut(class) else { return Parts::Gone };
-        let Some(at) = class.blocks.iter().position(|own| Arc::ptr_eq(own, block)) else {
-            return Parts::Gone;
-        };
-        class.blocks.splice(at..=at, halves.iter().cloned());
-        class.halves += 2;
-        Parts::Halves(halves)
-    }
-
-    /// A request was answered. Where that was the second half of a refused one, what lies between them is to blame.
-    pub(super) fn answered(&mut self, block: &Block) {
-        let Some(parting) = &block.parting else { return };
-        if parting.answered.fetch_add(1, Ordering::Relaxed) == 1 {
-            self.gaps.extend(parting.gap.map(|gap| (block.unit, gap)));
-        }
-    }
-
-    /// The hunt for what a unit refuses is broken off.
-    pub(super) fn end_hunt(&mut self, unit: usize) {
-        for class in self.classes.iter_mut().filter(|class| class.unit == unit) {
-            class.halves = 0;
-        }
-    }
-
-    /// A half of a refused request was answered: whether the hunt for what the device refuses is over with it.
-    pub(super) fn parted(&mut self, class: usize) -> bool {
-        let Some(class) = self.classes.get_mut(class).filter(|class| class.halves > 0) else { return false };
-        class.halves -= 1;
-        class.halves == 0 && !(self.holes.is_empty() && self.gaps.is_empty())
-    }
-
-    /// Plans the requests of a class anew, as few as can be around its holes, where that was not tried yet.
-    pub(super) fn replan(&mut self, class: usize) {
-        let Some((unit, scan)) =
-            self.classes.get(class).filter(|own| !own.replanned).map(|own| (own.unit, own.scan))
-        else {
-            return;
-        };
-        let Some(mut reads) = self.units.get(unit).map(|member| member.reads.clone()) else { return };
-        let blocks = self.classes.get(class).map(|own| own.blocks.as_slice()).unwrap_or_default();
-        let items = blocks.iter().flat_map(|block| &block.items);
-        let entries = items.filter_map(|item| self.entries.get(item.entry));
-        let mut needs: Vec<_> = entries.map(|entry| entry.need(scan)).collect();
-        reads.forbidden.extend(self.holes.avoid(unit, &needs));
-        reads.forbidden.extend(self.gaps.iter().filter(|(own, _)| *own == unit).map(|(_, gap)| *gap));
-        for need in &mut needs {
-            need.unit = 0;
-        }
-        let planned = plan(&needs, &[reads]);
-        if planned.impossible.is_empty() {
-            let reads = planned.classes.into_iter().flat_map(|class| class.reads).collect();
-            let blocks = self.blocks(unit, reads);
-            if let Some(class) = self.classes.get_mut(class) {
-                (class.blocks, class.replanned) = (blocks, true);
-            }
-        }
-    }
-
-    /// Takes a request out of its rounds, for good or until it is [restored](Self::restore).
-    pub(super) fn set_aside(&mut self, class: usize, block: &Arc<Block>) {
-        let Some(own) = self.classes.get_mut(class) else { return };
-        let before = own.blocks.len();
-        own.blocks.retain(|other| !Arc::ptr_eq(other, block));
-        if own.blocks.len() < before {
-            self.idle.push((class, block.clone()));
-        }
-    }
-
-    /// Takes every request of a unit to a table out of its rounds, and those for holes in it; which ones.
-    pub(super) fn close(&mut self, unit: usize, table: Table) -> Vec<Arc<Block>> {
-        let mut closed = Vec::new();
-        self.holes.forget(unit, table);
-        for (at, class) in self.classes.iter_mut().enumerate().filter(|(_, class)| class.unit == unit) {
-            let (gone, stay) = class.blocks.drain(..).partition(|block| block.read.table == table);
-            class.blocks = stay;
-            self.idle.extend(gone.iter().map(|block: &Arc<Block>| (at, block.clone())));
-            closed.extend(gone);
-        }
-        closed
-    }
-
-    /// What was asked for is answered; whether it was a hole. The requests for it are put back, and where it was the unit's
-    /// last one they may be planned anew.
-    pub(super) fn fill(&mut self, unit: usize, region: Region) -> bool {
-        if !self.holes.remove(unit, region) {
-            return false;
-        }
-        self.restore(|block| block.unit == unit && block.region() == region);
-        if self.holes.regions(unit).next().is_none() {
-            let classes = self.classes.iter_mut().enumerate().filter(|(_, class)| class.unit == unit);
-            let again: Vec<_> = classes
-                .filter_map(|(at, class)| std::mem::take(&mut class.replanned).then_some(at))
-                .collect();
-            for class in again {
-                self.replan(class);
-            }
-        }
-        true
-    }
-
-    /// Puts the requests back that `which` says so of; those of holes are known to the holes.
-    fn restore(&mut self, which: impl Fn(&Block) -> bool) {
-        let (back, idle): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.idle).into_iter().partition(|(_, block)| which(block));
-        self.idle = idle;
-        for (class, block) in back {
-            if let Some(class) = self.classes.get_mut(class) {
-                class.blocks.push(block);
-            }
-        }
-    }
-
-    /// Puts the requests of a unit back that no hole is known for.
-    pub(super) fn reopen(&mut self, unit: usize) {
-        let holes: Vec<_> = self.holes.regions(unit).collect();
-        self.restore(|block| block.unit == unit && !holes.contains(&block.region()));
-    }
-
-    /// The request for a hole, and its class.
-    pub(super) fn hole(&self, unit: usize, region: Region) -> Option<(usize, Arc<Block>)> {
-        self.idle.iter().find(|(_, block)| block.unit == unit && block.region() == region).cloned()
-    }
-
     fn blocks(&self, unit: usize, reads: Vec<Read>) -> Vec<Arc<Block>> {
         reads.into_iter().map(|read| Arc::new(self.block(unit, read))).collect()
     }
@@ -435,6 +322,13 @@ impl Plant {
     }
 }
 
+impl Class {
+    /// Whether halves of a request are yet to be answered.
+    fn is_hunted(&self) -> bool {
+        self.blocks.iter().any(|block| block.is_open_half())
+    }
+}
+
 impl Block {
     fn new(unit: usize, read: Read, items: Vec<Item>) -> Self {
         Self {
@@ -443,6 +337,7 @@ impl Block {
             items,
             misses: AtomicU32::new(0),
             unheard: AtomicU64::new(u64::MAX),
+            heard: AtomicBool::new(false),
             parting: None,
         }
     }
@@ -471,7 +366,38 @@ impl Block {
     }
 
     pub(super) fn answered(&self) {
+        self.heard.store(true, Ordering::Relaxed);
+        self.forgive();
+    }
+
+    /// What it missed does not count: its unit was silent.
+    pub(super) fn forgive(&self) {
         self.misses.store(0, Ordering::Relaxed);
+    }
+
+    /// Whether so many requests for it in a row, of which none was answered, say that something in it is never answered.
+    /// Of what was answered before they could be lost by chance.
+    pub(super) fn is_silent(&self, misses: u32) -> bool {
+        misses >= if self.was_heard() { 3 * TIMEOUTS } else { TIMEOUTS }
+    }
+
+    /// Whether silence to it is no surprise.
+    pub(super) fn is_suspect(&self) -> bool {
+        self.is_open_half() || self.misses.load(Ordering::Relaxed) >= TIMEOUTS
+    }
+
+    /// Whether it is half of a request and not answered yet.
+    pub(super) fn is_open_half(&self) -> bool {
+        self.parting.is_some() && !self.was_heard()
+    }
+
+    /// Whether it is usually answered.
+    fn is_sound(&self) -> bool {
+        self.was_heard() && !self.is_suspect()
+    }
+
+    fn was_heard(&self) -> bool {
+        self.heard.load(Ordering::Relaxed)
     }
 
     /// It was answered with what it asked for.

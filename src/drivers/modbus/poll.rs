@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     extra::{Extra, Why},
-    health::{Health, TIMEOUTS},
+    health::Health,
     plant::{Block, Data},
     session::{End, Session, is_unreachable},
     wire::{Failure, Pending},
@@ -136,22 +136,35 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 self.tell_block(&flight.block, Reason::DeviceRefused, &exception_text(exception));
                 Outcome::Exception(exception)
             }
-            Err(Failure::TimedOut) if flight.why == Why::Hole => {
+            Err(Failure::TimedOut) if self.is_suspect(&flight) => {
                 self.keep_apart(unit);
                 self.counters.timeouts.fetch_add(1, Ordering::Relaxed);
                 Outcome::TimedOut
             }
             answer => self.judge(unit, flight.asked, true, answer)?,
         };
+        if flight.why == Why::Hole && matches!(outcome, Outcome::TimedOut) {
+            self.hole_missed(unit);
+        }
         self.landed(flight.class, &flight.block, flight.why, outcome);
         Ok(())
+    }
+
+    /// Whether silence to a request is no word on its unit, of which others are asked that tell of it.
+    fn is_suspect(&self, flight: &Flight) -> bool {
+        let unit = flight.block.unit;
+        match flight.why {
+            Why::Hole => self.plant.is_polled(unit),
+            Why::Round => flight.block.is_suspect() && self.plant.is_sound(unit),
+            _ => false,
+        }
     }
 
     /// Whether a unit is to be thought of as there, though a gateway heard nothing of it to this request.
     fn is_alive(&self, flight: &Flight) -> bool {
         let health = self.health.get(flight.block.unit);
         let answers = health.filter(|health| !health.is_demoted()).map_or(0, Health::answers);
-        flight.block.unheard(answers) || flight.why == Why::Hole
+        flight.block.unheard(answers) || (flight.why == Why::Hole && self.plant.is_polled(flight.block.unit))
     }
 
     /// One read that is alone on the wire. It ends at `deadline` at the latest; where it `stops`, a stop ends it at once.
@@ -288,6 +301,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
 
     /// What a poll that is over means for its tags and for what is asked next.
     pub(super) fn landed(&mut self, class: usize, block: &Arc<Block>, why: Why, outcome: Outcome) {
+        let half = block.is_open_half();
         if !matches!(outcome, Outcome::TimedOut) {
             block.answered();
         }
@@ -295,7 +309,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Outcome::Data(data, asked) => {
                 block.filled();
                 self.take_in(block, &data, asked);
-                self.filled(class, block);
+                self.filled(class, block, why);
             }
             Outcome::Exception(exception) if is_unreachable(exception) => {}
             Outcome::Exception(exception) => self.poll_refused(class, block, why, exception),
@@ -309,14 +323,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             // The tags stay as they are: staleness tells, or the unit's silence; or the request's own, where its unit
             // answers to others.
             Outcome::TimedOut => {
-                let silent = self.health.get(block.unit).is_none_or(Health::is_demoted);
-                if block.missed() >= TIMEOUTS && !silent {
-                    let detail = format!("no answer to {TIMEOUTS} requests for it in a row");
-                    self.tell_block(block, Reason::DeviceSilent, &detail);
+                if self.health.get(block.unit).is_none_or(Health::is_demoted) {
+                    block.forgive();
+                } else {
+                    self.poll_missed(class, block, why);
                 }
             }
         }
-        if why == Why::Half && self.plant.parted(class) {
+        let hunted_out =
+            if why == Why::Half { self.plant.parted(class) } else { half && self.plant.is_hunted_out(class) };
+        if hunted_out {
             self.plant.replan(class);
         }
         if why == Why::Round {

@@ -150,7 +150,7 @@ impl Caller {
         };
         let reply = self.exchange(&mut wire, question).await;
         self.late = (reply == Reply::Silent).then_some(question.unit);
-        self.hint = wire.hint().or(self.hint.take());
+        self.hint = wire.hint(question.unit).or(self.hint.take());
         if !matches!(reply, Reply::Lost(_)) {
             self.wire = Some(wire);
         }

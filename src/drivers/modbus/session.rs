@@ -361,7 +361,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         if self.health.get_mut(unit).is_some_and(|health| health.timed_out(took, alone)) {
             let mut detail =
                 format!("no answer to {TIMEOUTS} requests in a row, {} ms each", took.as_millis());
-            if let Some(hint) = self.wire.hint() {
+            if let Some(hint) = self.wire.hint(self.unit_id(unit)) {
                 detail = format!("{detail}; {hint}");
             }
             self.demote(unit, DeviceState::Silent, Reason::DeviceSilent, &detail);

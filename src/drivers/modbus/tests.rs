@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod closed;
 mod echo;
 mod forms;
 mod holes;
@@ -9,6 +10,7 @@ mod pipeline;
 mod polls;
 mod rtu;
 mod settings;
+mod silence;
 mod steps;
 mod storm;
 mod transactions;

@@ -69,14 +69,21 @@ pub(super) struct Wire<S> {
     due: Instant,
     /// Least pause between an answer and the next request.
     gap: Duration,
-    /// The id of the last answer that fitted but for its id, and the id that was asked with.
-    foreign: Option<(u16, u16)>,
+    /// The last answer that fitted but for an id.
+    foreign: Option<Foreign>,
     /// Whether the first bytes of `input` were there before the request, so that their frame is no answer to it.
     stale: bool,
     /// What an answer to the last request looks like.
     pub(super) asked: Option<Shape>,
     /// Where answers have no ids: frames that nothing open asked for, by their units.
     strays: Vec<(u8, Shape)>,
+}
+
+/// What was asked with, and what came in its place.
+#[derive(Debug, Clone, Copy)]
+enum Foreign {
+    Transaction(u16, u16),
+    Unit(u8, u8),
 }
 
 /// How frames are told apart on a stream.
@@ -183,13 +190,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         }
     }
 
-    /// A hint at what is wrong with a peer that seems to answer nothing.
-    pub(super) fn hint(&self) -> Option<String> {
-        let (asked, got) = self.foreign?;
-        Some(format!(
-            "answers come with transaction id {got} where {asked} was asked, as if the peer did not echo ids; \
-             transaction_ids = \"ignore\" on the connection takes such answers"
-        ))
+    /// A hint at what is wrong with a unit that seems to answer nothing.
+    pub(super) fn hint(&self, unit_id: u8) -> Option<String> {
+        match self.foreign? {
+            Foreign::Transaction(asked, got) => Some(format!(
+                "answers come with transaction id {got} where {asked} was asked, as if the peer did not echo ids; \
+                 transaction_ids = \"ignore\" on the connection takes such answers"
+            )),
+            Foreign::Unit(asked, got) if asked == unit_id => Some(format!(
+                "answers come from unit {got} where unit {asked} was asked; if these are its own, unit_id = {got} on \
+                 the device takes them"
+            )),
+            Foreign::Unit(..) => None,
+        }
     }
 
     /// Makes the frame of a request; nothing leaves yet.
@@ -448,15 +461,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         Ok(None)
     }
 
-    /// Notes an answer that fits an open request in all but its id, where that id was none of ours of late.
+    /// Notes an answer that fits an open request in all but its unit id, or but its transaction id where that was none of
+    /// ours of late.
     fn note<P: AsRef<Pending>>(&mut self, open: &[P], frame: &Frame) {
         let late = self.transaction.wrapping_sub(frame.transaction) <= RECENT && frame.transaction != 0;
-        let fits = |pending: &&Pending| {
-            pending.unit_id == frame.unit_id && decode_answer(&pending.request, &frame.pdu).is_ok()
-        };
-        if let Some(pending) = open.iter().map(P::as_ref).find(fits).filter(|_| !late) {
-            self.foreign = Some((pending.transaction, frame.transaction));
-        }
+        let checks_ids = self.has_ids();
+        let told = open.iter().map(P::as_ref).find_map(|pending| {
+            let (asked, got) = (pending.transaction, frame.transaction);
+            let told = if checks_ids && asked != got {
+                (!late).then_some(Foreign::Transaction(asked, got))
+            } else {
+                (pending.unit_id != frame.unit_id).then_some(Foreign::Unit(pending.unit_id, frame.unit_id))
+            };
+            told.filter(|_| decode_answer(&pending.request, &frame.pdu).is_ok())
+        });
+        self.foreign = told.or(self.foreign);
     }
 
     /// Whether the answer to a request broke off: what comes next would be taken for the rest of it.

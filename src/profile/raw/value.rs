@@ -157,7 +157,8 @@ fn two(node: &Node<'_>) -> Option<(Decimal, Decimal)> {
 
 impl Read for Pair {
     fn allowed() -> String {
-        "[first, second], two numbers with the first below the second".to_owned()
+        "[first, second], two numbers of at most 15 significant digits with the first below the second"
+            .to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
@@ -173,7 +174,7 @@ leaf_schema!(
 
 impl Read for Ends {
     fn allowed() -> String {
-        "[first, second], two different numbers".to_owned()
+        "[first, second], two different numbers of at most 15 significant digits".to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
@@ -269,7 +270,8 @@ fn distinct(labels: Vec<(i64, At<String>)>, found: &mut Findings) -> Vec<(i64, A
 
 impl Read for Sentinels {
     fn allowed() -> String {
-        "a number, a bit pattern such as \"0x7FC00000\", or a list of these".to_owned()
+        "a number of at most 15 significant digits, a bit pattern such as \"0x7FC00000\", or a list of these"
+            .to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
@@ -286,7 +288,10 @@ impl Read for Sentinels {
         for item in items {
             match sentinel(&item) {
                 Some(value) => sentinels.push(At { value, spot: item.spot }),
-                None => item.refuse(found, "a number, or a bit pattern such as \"0x7FC00000\""),
+                None => item.refuse(
+                    found,
+                    "a number of at most 15 significant digits, or a bit pattern such as \"0x7FC00000\"",
+                ),
             }
         }
         Some(Self(sentinels))

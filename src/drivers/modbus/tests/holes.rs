@@ -10,23 +10,23 @@ use tokio::time::sleep;
 use super::*;
 
 const MS: Duration = Duration::from_millis(1);
-const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
 
-fn tags(addresses: impl IntoIterator<Item = u16>) -> Vec<Polled> {
+pub(super) fn tags(addresses: impl IntoIterator<Item = u16>) -> Vec<Polled> {
     addresses.into_iter().map(|at| polled(at.into(), Table::Holding, at, Kind::Uint16)).collect()
 }
 
-fn value(rig: &Rig, id: u32) -> Option<Value> {
+pub(super) fn value(rig: &Rig, id: u32) -> Option<Value> {
     rig.told.last(id).filter(|update| update.quality == Quality::Good).and_then(|update| update.value)
 }
 
 /// What was asked since the last look.
-fn asked(log: &Mutex<Vec<Asked>>) -> Vec<(u16, u16)> {
+pub(super) fn asked(log: &Mutex<Vec<Asked>>) -> Vec<(u16, u16)> {
     log.lock().unwrap().drain(..).map(|asked| (asked.address(), asked.count())).collect()
 }
 
 /// Answers registers by their address, and exception `code` where a request touches one of `missing`.
-fn without(missing: &[u16], code: u8) -> impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'static {
+pub(super) fn without(missing: &[u16], code: u8) -> impl FnMut(&Asked) -> Option<Vec<u8>> + Send + 'static {
     let missing = missing.to_vec();
     move |asked| {
         let touches =
@@ -265,63 +265,6 @@ async fn a_unit_of_which_all_is_refused_is_found_again_after_it_was_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_function_that_a_device_does_not_have_is_not_asked_again_in_the_session() {
-    let mut all = tags(0..300);
-    all.extend((0..3).map(|at| polled(1000 + u32::from(at), Table::Input, at * 100, Kind::Uint16)));
-    all.push(polled(2000, Table::Coil, 0, Kind::Bool));
-    let answer = |asked: &Asked| {
-        Some(match asked.pdu[0] {
-            3 => asked.registers(|at| at),
-            4 => asked.exception(1),
-            _ => vec![1, 1, 1],
-        })
-    };
-    for most in [1, 8] {
-        let endpoint = ModbusEndpoint { max_in_flight: most, ..endpoint("plc:502", TIMEOUT) };
-        let (rig, peer) = start_on(endpoint, &[unit(1, all.clone())]);
-        let log = device(peer, answer);
-        sleep(2 * 3600 * SECOND).await;
-        let inputs = log.lock().unwrap().iter().filter(|asked| asked.pdu[0] == 4).count();
-        assert!((1..=usize::from(most).min(3)).contains(&inputs), "{inputs} with {most} in flight");
-        for id in 1000..1003 {
-            let told = rig.told.of(id);
-            assert_eq!(told.len(), 1);
-            assert_eq!(told[0].1.quality, Quality::Bad(Reason::DeviceRefused));
-            let detail =
-                "exception 0x01 (illegal function): it is not asked again until the device comes back";
-            assert_eq!(told[0].1.detail.as_deref(), Some(detail));
-        }
-        assert_eq!((rig.told.of(0).len(), rig.told.of(2000).len()), (7200, 7200), "the others go on");
-        // The next session asks again.
-        let (rig, peer) = run(rig.stopped().await);
-        device(peer, |asked| Some(if asked.pdu[0] == 1 { vec![1, 1, 1] } else { asked.registers(|at| at) }));
-        sleep(5 * SECOND).await;
-        assert_eq!((value(&rig, 1002), value(&rig, 299)), (Some(Value::U64(200)), Some(Value::U64(299))));
-        rig.stopped().await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn holes_of_a_table_that_is_not_asked_are_not_either() {
-    // First one register is refused, later the function as a whole.
-    let (rig, peer) = start(&[unit(1, tags(0..4))]);
-    let mut refuse = without(&[2], 2);
-    let started = Instant::now();
-    let log =
-        device(
-            peer,
-            move |asked| {
-                if started.elapsed() > 10 * SECOND { Some(asked.exception(1)) } else { refuse(asked) }
-            },
-        );
-    sleep(20 * SECOND).await;
-    asked(&log);
-    sleep(10 * 3600 * SECOND).await;
-    assert_eq!(asked(&log), []);
-    rig.stopped().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_busy_device_is_asked_again_after_growing_pauses() {
     for code in [5, 6] {
         for scan in [100, 700, 1000, 60_000_u32] {
@@ -392,7 +335,10 @@ async fn one_request_that_nothing_answers_is_told_where_its_unit_answers_others(
     assert_eq!(rig.told.states_of(1), [DeviceState::Online]);
     let told = rig.told.last(2).unwrap();
     assert_eq!(told.quality, Quality::Bad(Reason::DeviceSilent));
-    assert_eq!(told.detail.as_deref(), Some("no answer to 3 requests for it in a row"));
+    assert_eq!(
+        told.detail.as_deref(),
+        Some("no answer to 3 requests for it in a row: it is left out and tried again from time to time")
+    );
     assert!(rig.told.of(1).iter().all(|(_, update)| update.quality == Quality::Good));
     rig.stopped().await;
 }

@@ -378,3 +378,34 @@ async fn a_real_socket_by_its_host_name() {
     let error = driver.connect().await.unwrap_err();
     assert!(error.to_string().starts_with("localhost:"), "{error}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn answers_from_another_unit_are_told_of() {
+    for (check_ids, says, hinted) in [(true, 1, true), (true, 0, true), (false, 1, true), (true, 255, false)]
+    {
+        let endpoint = ModbusEndpoint { check_ids, ..endpoint("plc:502", TIMEOUT) };
+        let tag = |id| vec![polled(id, Table::Holding, 0, Kind::Uint16)];
+        let (rig, mut peer) = start_on(endpoint, &[unit(255, tag(1)), unit(7, tag(2)), unit(8, tag(3))]);
+        tokio::spawn(async move {
+            while let Some(asked) = peer.asked().await {
+                match asked.unit_id {
+                    255 if says != 255 => peer.say(asked.id, says, &asked.registers(|_| 7)).await,
+                    8 => peer.answer(&asked, &asked.registers(|_| 7)).await,
+                    _ => {}
+                }
+            }
+        });
+        sleep(20 * SECOND).await;
+        let plain = "no answer to 3 requests in a row, 500 ms each";
+        let hint = format!(
+            "; answers come from unit {says} where unit 255 was asked; if these are its own, unit_id = {says} on the \
+             device takes them"
+        );
+        for (id, hint) in [(1, if hinted { hint.as_str() } else { "" }), (2, "")] {
+            let told = rig.told.last(id).unwrap();
+            assert_eq!((told.value, told.quality), (None, Quality::Bad(Reason::DeviceSilent)));
+            assert_eq!(told.detail.unwrap().as_ref(), format!("{plain}{hint}"), "{id} {says} {check_ids}");
+        }
+        rig.stopped().await;
+    }
+}
