@@ -83,7 +83,7 @@ fn check_heard(input: &Input<'_>, heard: &[u8], from: usize) {
 
 /// What is found as a frame of any unit is one.
 fn check_frames(heard: &[u8], from: usize) {
-    if let Some((unit_id, Found { pdu, start, end })) = find_frame(heard, from) {
+    if let Some((unit_id, Found { pdu, start, end }, _)) = find_frame(heard, from) {
         let frame = &heard[start..end];
         assert!(start >= from && frame.len() <= 256);
         assert_eq!((frame[0], &frame[1..frame.len() - 2]), (unit_id, &pdu[..]));

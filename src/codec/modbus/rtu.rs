@@ -60,24 +60,39 @@ pub fn find_answer(unit_id: u8, request: &Request<'_>, heard: &[u8], from: usize
     None
 }
 
-/// The first frame from `from` on that can be the answer of some unit to something.
+/// The first frame from `from` on of any unit, be it an answer or what another master asks, and which of these.
 #[must_use]
-pub fn find_frame(heard: &[u8], from: usize) -> Option<(u8, Found)> {
+pub fn find_frame(heard: &[u8], from: usize) -> Option<(u8, Found, bool)> {
     (from..heard.len()).find_map(|start| {
         let rest = heard.get(start..)?;
-        let (unit_id, length) = match rest {
+        let (unit_id, [answer, request]) = match rest {
             [unit_id @ 1..=247, function @ (1..=6 | 15 | 16 | 22 | 43), ..] => {
-                (*unit_id, answer_length(*function, rest.get(1..)?)? + AROUND)
+                let answer = rest.get(1..).and_then(|pdu| answer_length(*function, pdu));
+                (*unit_id, [answer.map(|length| length + AROUND), request_length(*function, rest)])
             }
             [unit_id @ 1..=247, function, ..] if matches!(function & 0x7F, 1..=6 | 15 | 16 | 22 | 43) => {
-                (*unit_id, EXCEPTION)
+                (*unit_id, [Some(EXCEPTION), None])
             }
             _ => return None,
         };
-        let frame = rest.get(..length).filter(|frame| length <= LONGEST && is_whole(frame))?;
-        let pdu = Bytes::copy_from_slice(frame.get(1..length - 2).unwrap_or_default());
-        Some((unit_id, Found { pdu, start, end: start + length }))
+        let whole = |length: Option<usize>| {
+            let length = length.filter(|length| *length <= LONGEST)?;
+            rest.get(..length).filter(|frame| is_whole(frame))
+        };
+        let (frame, is_answer) =
+            whole(answer).map(|frame| (frame, true)).or_else(|| Some((whole(request)?, false)))?;
+        let pdu = Bytes::copy_from_slice(frame.get(1..frame.len() - 2).unwrap_or_default());
+        Some((unit_id, Found { pdu, start, end: start + frame.len() }, is_answer))
     })
+}
+
+/// How long a request is that begins so; `None` where too little is there.
+fn request_length(function: u8, frame: &[u8]) -> Option<usize> {
+    match function {
+        1..=6 => Some(READ),
+        15 | 16 => frame.get(6).map(|count| 9 + usize::from(*count)),
+        _ => None,
+    }
 }
 
 /// Whether a unit was asked to read something.

@@ -66,6 +66,13 @@ impl Health {
         self.probing = true;
     }
 
+    /// Probes at once.
+    pub(super) fn hurry(&mut self) {
+        if let Some(probe) = &mut self.probe {
+            *probe = Instant::now();
+        }
+    }
+
     /// The probe could not be sent.
     pub(super) fn not_probed(&mut self) {
         if std::mem::take(&mut self.probing) && self.is_demoted() {

@@ -27,6 +27,8 @@ const FAST_SILENCE: Duration = Duration::from_micros(1750);
 /// Silence after which a line is at rest again when something went wrong on it: longer than the pauses that USB adapters make
 /// within a frame.
 const REST: Duration = Duration::from_millis(50);
+/// Bytes that a line makes up by itself: fewer than the shortest frame without its last byte.
+const NOISE: usize = 3;
 /// Bytes of the longest frame.
 const LONGEST: usize = 256;
 
@@ -49,6 +51,8 @@ pub(super) struct Line {
     place: Option<(usize, usize)>,
     /// What was heard since the last silence and belongs to no transaction.
     aside: BytesMut,
+    /// Whether more of that is no whole frame than a line makes up by itself.
+    noise: bool,
 }
 
 impl Line {
@@ -76,6 +80,7 @@ impl Line {
             misfit: None,
             place: None,
             aside: BytesMut::new(),
+            noise: false,
         }
     }
 
@@ -154,11 +159,22 @@ impl Line {
             self.aside.clear();
         }
         self.aside.extend_from_slice(heard);
-        while let Some((unit_id, found)) = find_frame(&self.aside, 0) {
-            strays.extend(Shape::heard(&found.pdu).map(|shape| (unit_id, shape)));
+        while let Some((unit_id, found, is_answer)) = find_frame(&self.aside, 0) {
+            let shape = Shape::heard(&found.pdu).filter(|_| is_answer);
+            strays.extend(shape.map(|shape| (unit_id, shape)));
+            self.noise |= found.start > NOISE;
             self.aside.advance(found.end);
         }
+        self.noise |= self.aside.len() > NOISE;
         self.aside.advance(self.aside.len().saturating_sub(LONGEST));
+    }
+
+    pub(super) fn is_noisy(&self) -> bool {
+        self.noise
+    }
+
+    pub(super) fn take_noise(&mut self) -> bool {
+        std::mem::take(&mut self.noise)
     }
 
     /// A transaction is over: looks through what was heard beside it. What a unit says before it answers is no matter, since

@@ -11,6 +11,7 @@
 //! kernel throw them away (`link::transport`); so do bytes of which nobody can tell, on systems other than Linux.
 
 mod again;
+mod defer;
 mod extra;
 mod form;
 mod health;

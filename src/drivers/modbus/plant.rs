@@ -30,6 +30,9 @@ use crate::{
     profile::modbus::{Reads, Region, Table, WriteFunction, Writes},
 };
 
+/// Tags of a unit that are looked at for one whose answer cannot be mistaken.
+const SINGLE: usize = 16;
+
 #[derive(Debug)]
 pub(super) struct Plant {
     pub(super) units: Vec<Member>,
@@ -260,6 +263,12 @@ impl Plant {
         self.steps.rests(self.unit_id(unit), now)
     }
 
+    /// Whether there is a request that can probe a unit.
+    pub(super) fn has_probe(&self, unit: usize) -> bool {
+        self.classes.iter().any(|class| class.unit == unit && !class.blocks.is_empty())
+            || self.idle.iter().any(|(_, block)| block.unit == unit)
+    }
+
     /// The request that probes a unit, and its class: another one each time, since one alone may be what the device chokes
     /// on. Where none is asked in its rounds, one of those that are not; where the unit is out of step, one whose answer
     /// proves something if there is such.
@@ -280,13 +289,19 @@ impl Plant {
             }
             let proves = |block: &Block| self.steps.proves(unit_id, &block.request());
             let whole: Vec<_> = all.iter().filter(|(_, block)| proves(block)).cloned().collect();
-            let items = all.iter().flat_map(|(class, block)| block.items.iter().map(|item| (*class, item)));
-            let single =
-                || items.filter_map(|(class, item)| Some((class, Arc::new(self.alone(item.entry).ok()?))));
-            let proving =
-                if whole.is_empty() { single().filter(|(_, block)| proves(block)).collect() } else { whole };
-            if !proving.is_empty() {
-                all = proving;
+            if whole.is_empty() {
+                // A single tag, maybe.
+                let items =
+                    all.iter().flat_map(|(class, block)| block.items.iter().map(|item| (*class, item.entry)));
+                let shown = |entry: &Entry| self.steps.proves(unit_id, &entry.request());
+                let single = items.filter(|(_, at)| self.entries.get(*at).is_some_and(shown)).take(SINGLE);
+                if let Some((class, Ok(block))) =
+                    single.map(|(class, at)| (class, self.alone(at))).find(|(_, block)| block.is_ok())
+                {
+                    return Some((class, Arc::new(block)));
+                }
+            } else {
+                all = whole;
             }
         }
         let nth = usize::try_from(failures).ok()?.checked_rem(all.len())?;
@@ -352,12 +367,7 @@ impl Block {
 
     pub(super) fn request(&self) -> Request<'static> {
         let Read { table, start, count, .. } = self.read;
-        match table {
-            Table::Coil => Request::ReadCoils(start, count),
-            Table::Discrete => Request::ReadDiscreteInputs(start, count),
-            Table::Input => Request::ReadInputRegisters(start, count),
-            Table::Holding => Request::ReadHoldingRegisters(start, count),
-        }
+        request(table, start, count)
     }
 
     /// Nothing answered it: how often in a row that is.
@@ -447,6 +457,11 @@ impl Entry {
         (self.address, self.address.saturating_add(self.count().saturating_sub(1)))
     }
 
+    /// What reads it alone.
+    fn request(&self) -> Request<'static> {
+        request(self.table, self.address, self.count())
+    }
+
     /// What a write of `value` carries; `None` where the table cannot be written.
     pub(super) fn encode(&self, value: &Value) -> Option<Result<Raw, Refusal>> {
         match self.table {
@@ -517,6 +532,15 @@ impl Data {
             }
             _ => None,
         }
+    }
+}
+
+fn request(table: Table, start: u16, count: u16) -> Request<'static> {
+    match table {
+        Table::Coil => Request::ReadCoils(start, count),
+        Table::Discrete => Request::ReadDiscreteInputs(start, count),
+        Table::Input => Request::ReadInputRegisters(start, count),
+        Table::Holding => Request::ReadHoldingRegisters(start, count),
     }
 }
 

@@ -218,7 +218,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     ) -> Result<(), Failure> {
         let unit_id = pending.unit_id;
         let turnaround = self.turnaround();
-        self.heed_strays();
+        self.heed_doubled(unit_id);
         if let Some(pause) = self.doubt_of(pending, answer) {
             let all = Instant::now() + pause;
             let until = deadline.map_or(all, |deadline| deadline.min(all));
@@ -323,6 +323,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             // The tags stay as they are: staleness tells, or the unit's silence; or the request's own, where its unit
             // answers to others.
             Outcome::TimedOut => {
+                if why == Why::Probe {
+                    self.refuse_deferred(block.unit);
+                }
                 if self.health.get(block.unit).is_none_or(Health::is_demoted) {
                     block.forgive();
                 } else {

@@ -83,11 +83,12 @@ impl Schedule {
                 health.probe()?
             } else {
                 // One that is out of step is asked one thing at a time until it is in step again.
-                Some(now).filter(|_| !plant.is_in_step(unit) && !health.is_probed())?
+                // It waits no shorter for its turn than others.
+                plant.steps.rested(plant.unit_id(unit)).filter(|_| !health.is_probed())?
             };
             let is_held = plant.steps.held(plant.unit_id(unit)).is_some();
             let due = plant.rests(unit, now).map_or(due, |until| due.max(until));
-            (!is_held && plant.probe(unit, 0).is_some()).then_some((due, Next::Probe { unit }))
+            (!is_held && plant.has_probe(unit)).then_some((due, Next::Probe { unit }))
         });
         match polls.chain(probes).min_by_key(|(due, _)| *due) {
             Some((due, next)) if due <= now => next,

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     again::Again,
+    defer::Deferred,
     extra::{Extra, Why},
     health::{Health, TIMEOUTS},
     plant::Plant,
@@ -33,6 +34,9 @@ use crate::{
 
 /// How long a hole that is due waits for the line to be idle.
 const HOLE_WAITS: Duration = Duration::from_secs(10);
+
+/// How long a connection on which nothing is answered any more is kept for the sake of a write that may be on its way.
+const OPEN: Duration = Duration::from_secs(120);
 
 /// By TLS 1.3 a device refuses a certificate only after the handshake, and may just go away.
 const UNTRUSTED: &str = "it may not trust our certificate, or want one";
@@ -66,7 +70,8 @@ pub(super) struct Session<'a, S> {
     /// Time-outs in a row in which the peer sent nothing at all.
     pub(super) quiet: u32,
     /// The unit that was sent a write, took its bytes, and answered nothing since.
-    pub(super) open_write: Option<usize>,
+    pub(super) open_write: Option<(usize, Instant)>,
+    pub(super) deferred: Vec<Deferred>,
     /// Whether the last turn between looks and polls was a look's.
     looked: bool,
     /// Whether the last turn was a hole's.
@@ -117,14 +122,16 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         let Start { mut wire, delivery, plant, endpoint, counters, sink, parked } = start;
         let now = Instant::now();
         if parked.is_none() && !wire.has_ids() {
-            // What was asked before, by whomever, could still be answered, and would be taken for an answer to us.
-            wire.pause(now, endpoint.timeout);
+            // What was asked before, by whomever, could still be answered, and would be taken for an answer to us. Of what
+            // this program did before nothing is known in its first session.
+            let rest = if plant.steps.is_new() { 2 * endpoint.timeout } else { endpoint.timeout };
+            wire.pause(now, rest);
         }
         let Parked { health, schedule, extras } = parked.unwrap_or_else(|| {
             for entry in &mut plant.entries {
                 entry.good = false;
             }
-            plant.steps.let_go();
+            plant.steps.let_go(now);
             for unit in 0..plant.units.len() {
                 plant.reopen(unit);
                 plant.holes.hurry(unit, now);
@@ -157,6 +164,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             batch: Vec::new(),
             quiet: 0,
             open_write: None,
+            deferred: Vec::new(),
             looked: false,
             tried_hole: false,
         }
@@ -184,6 +192,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         if let Some(held) = self.plant.steps.ripe(now) {
             return self.settle(held);
         }
+        if let Some(at) = self.ripe_deferred(now) {
+            return if self.flights.is_empty() { self.resume(at).await } else { self.land(None).await };
+        }
         let next = self.schedule.next(self.plant, &self.health, now);
         let extra = self.next_extra();
         let due_extra = extra.filter(|(_, due)| *due <= now).map(|(at, _)| at);
@@ -210,8 +221,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             return self.look_again(due).await;
         }
         self.looked = false;
-        let ripe = self.plant.steps.next_ripe();
-        let later = [next.until(), extra.map(|(_, due)| due), look, ripe].into_iter().flatten().min();
+        let (ripe, deferred) = (self.plant.steps.next_ripe(), self.next_deferred());
+        let later =
+            [next.until(), extra.map(|(_, due)| due), look, ripe, deferred].into_iter().flatten().min();
         if self.flights.len() >= self.most {
             return self.land(None).await;
         }
@@ -279,7 +291,8 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         }
         let hole = self.next_hole(now);
         let mut wake = until.into_iter().chain(hole.map(|hole| hole.due)).min();
-        let open = self.open_write.is_some() || self.plant.steps.next_ripe().is_some();
+        let open =
+            self.open_write.is_some() || self.plant.steps.next_ripe().is_some() || !self.deferred.is_empty();
         let close = self.idle_close.filter(|_| self.again.is_empty() && !open);
         let close = close.map(|pause| now + pause).filter(|at| until.is_none_or(|until| until > *at));
         if close.is_some() {
@@ -325,7 +338,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
     /// A unit answered, with whatever it was.
     pub(super) fn answered(&mut self, unit: usize) {
         self.quiet = 0;
-        self.open_write.take_if(|open| *open == unit);
+        self.open_write.take_if(|(open, _)| *open == unit);
         let Some(health) = self.health.get_mut(unit) else { return };
         let back = health.is_demoted();
         if health.answered() {
@@ -376,8 +389,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             asked += 2 * TIMEOUTS;
             silent &= self.health.get(unit).is_some_and(Health::is_silent);
         }
-        // On this connection an open write keeps its place before newer ones; another would let it arrive after them.
-        if silent && self.quiet >= asked && self.open_write.is_none() {
+        // On this connection an open write keeps its place before newer ones; another could let it arrive after them, as
+        // long as anybody still has it.
+        let is_open = |(_, since): (usize, Instant)| since.elapsed() < OPEN;
+        if silent && self.quiet >= asked && !self.open_write.is_some_and(is_open) {
             return Err(End::Lost(format!("nothing came in answer to {} requests", self.quiet)));
         }
         Ok(())

@@ -17,7 +17,6 @@ use tokio_modbus::Request;
 
 use super::{
     extra::Why,
-    health::Health,
     plant::Block,
     poll::{Flight, Outcome},
     session::{End, Session},
@@ -203,11 +202,27 @@ impl Steps {
         }
     }
 
-    /// Nobody listens any more: what was held back cannot be told to be an answer.
-    pub(super) fn let_go(&mut self) {
-        for step in self.0.values_mut() {
-            step.held = None;
-        }
+    /// What was held back cannot be told to be an answer any more.
+    pub(super) fn let_go(&mut self, rests: Instant) -> Vec<Held> {
+        let held = self.0.values_mut().filter_map(|step| {
+            let held = step.held.take()?;
+            (step.owed, step.rests) = (Owed::Anything, Some(rests));
+            Some(held)
+        });
+        held.collect()
+    }
+
+    /// Whether nothing was asked yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Since when a unit that is out of step may be asked.
+    pub(super) fn rested(&self, unit_id: u8) -> Option<Instant> {
+        self.0
+            .get(&unit_id)
+            .filter(|step| step.owed != Owed::Nothing)
+            .map(|step| step.rests.unwrap_or(step.asked))
     }
 
     /// What was held back for long enough: its unit is in step.
@@ -289,6 +304,12 @@ impl Steps {
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// Takes to heart what units said that nothing asked them for.
     pub(super) fn heed_strays(&mut self) {
+        if self.wire.take_noise() {
+            // It may have been what a unit said next.
+            for held in self.plant.steps.let_go(Instant::now() + self.timeout) {
+                self.dismiss(held);
+            }
+        }
         for (unit_id, shape) in self.wire.strays() {
             if !self.plant.units.iter().any(|member| member.unit_id == unit_id && !member.broadcast) {
                 continue;
@@ -301,6 +322,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 Stray::NotIts(held) => self.dismiss(held),
             }
         }
+    }
+
+    /// The same after a transaction with a unit. Where the unit said more than its answer, either may be the answer, and
+    /// nothing is known of what it still owes; whether that is so.
+    pub(super) fn heed_doubled(&mut self, unit_id: u8) -> bool {
+        let doubled = self.wire.take_doubled(unit_id);
+        if doubled {
+            let before = self.plant.steps.is_in_step(unit_id);
+            self.plant.steps.open(unit_id, None, Instant::now() + self.timeout);
+            if before {
+                self.doubt_unit(unit_id);
+            }
+        }
+        self.heed_strays();
+        doubled
     }
 
     /// Nobody can tell any more which of its tags a unit's last answers were for.
@@ -340,9 +376,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if self.wire.has_ids() {
             return Some(answer);
         }
-        self.heed_strays();
-        let Ok(answer) = answer else { return Some(answer) };
         let unit_id = self.plant.unit_id(flight.block.unit);
+        let was_in_step = self.plant.steps.is_in_step(unit_id);
+        let doubled = self.heed_doubled(unit_id);
+        let Ok(answer) = answer else { return Some(answer) };
+        if doubled && !was_in_step {
+            return Some(Err(Failure::OutOfStep));
+        }
         let turnaround = self.turnaround();
         let Some(pause) = self.doubt_of(flight.as_ref(), &answer) else {
             self.believed(unit_id, turnaround);
@@ -386,36 +426,5 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         let outcome = self.judge(block.unit, asked, true, Ok(answer))?;
         self.landed(class, &block, why, outcome);
         Ok(())
-    }
-
-    /// Sees to it that what a unit answers to a write can be believed; an error says why it cannot.
-    pub(super) async fn get_in_step(
-        &mut self,
-        unit: usize,
-        deadline: Instant,
-    ) -> Result<Result<(), String>, End> {
-        let unit_id = self.plant.unit_id(unit);
-        if let Some(until) = self.plant.steps.held(unit_id) {
-            let heard = self.wire.listen(unit_id, until.min(deadline)).await;
-            heard.map_err(|failure| End::Lost(failure.to_string()))?;
-            self.heed_strays();
-            if let Some(held) = self.plant.steps.ripe(Instant::now()) {
-                self.settle(held)?;
-            }
-        } else if !self.plant.is_in_step(unit) {
-            let failures = self.health.get(unit).map(Health::failures).unwrap_or_default();
-            // Where nothing can be read of it, an answer to the write is all that there can be.
-            let Some((_, block)) = self.plant.probe(unit, failures) else { return Ok(Ok(())) };
-            if let Outcome::Data(data, asked) = self.read(&block, Some(deadline), true).await? {
-                self.take_in(&block, &data, asked);
-            }
-        }
-        if self.plant.is_in_step(unit) {
-            return Ok(Ok(()));
-        }
-        Ok(Err(
-            "not written: the device left a question open before, and no answer since shows that it is over"
-                .to_owned(),
-        ))
     }
 }

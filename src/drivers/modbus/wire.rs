@@ -77,6 +77,8 @@ pub(super) struct Wire<S> {
     pub(super) asked: Option<Shape>,
     /// Where answers have no ids: frames that nothing open asked for, by their units.
     strays: Vec<(u8, Shape)>,
+    /// Which of them came after the last request.
+    fresh: usize,
 }
 
 /// What was asked with, and what came in its place.
@@ -169,6 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
             stale: false,
             asked: None,
             strays: Vec::new(),
+            fresh: 0,
         }
     }
 
@@ -286,6 +289,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
     pub(super) async fn send(&mut self, pending: &Pending, patience: Duration) -> Result<Instant, Failure> {
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         self.asked = Some(Shape::of(&pending.request));
+        self.fresh = self.strays.len();
         self.due = Instant::now() + patience;
         (self.heard, self.unasked, self.stale) = (false, 0, !self.input.is_empty());
         let sending = async {
@@ -408,12 +412,29 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
 
     /// The frames that nothing open asked for, since this was asked last.
     pub(super) fn strays(&mut self) -> Vec<(u8, Shape)> {
+        self.fresh = 0;
         std::mem::take(&mut self.strays)
     }
 
-    /// Whether a unit said something that nothing asked for.
-    pub(super) fn is_stray(&self, unit_id: u8) -> bool {
-        self.strays.iter().any(|(stray, _)| *stray == unit_id)
+    /// Whether something was heard on a serial line that is no whole frame, but may have been one.
+    pub(super) fn take_noise(&mut self) -> bool {
+        match &mut self.framing {
+            Framing::Rtu(line) => line.take_noise(),
+            Framing::Mbap { .. } => false,
+        }
+    }
+
+    /// Whether a unit said more than its answer to the last request; that is told no more.
+    pub(super) fn take_doubled(&mut self, unit_id: u8) -> bool {
+        let fresh = self.fresh.min(self.strays.len());
+        let own = self.strays.extract_if(fresh.., |(stray, _)| *stray == unit_id);
+        own.count() > 0
+    }
+
+    /// Whether a unit said something since the last request that it did not ask for, or may have.
+    fn is_stray(&self, unit_id: u8) -> bool {
+        let noise = matches!(&self.framing, Framing::Rtu(line) if line.is_noisy());
+        noise || self.strays.iter().skip(self.fresh).any(|(stray, _)| *stray == unit_id)
     }
 
     fn stray(&mut self, frame: &Frame) {
@@ -440,7 +461,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Wire<S> {
         };
         while let Some(frame) = take(&mut self.input)? {
             if std::mem::take(&mut self.stale) && !check_ids {
+                // It was said before the request.
+                let late = self.strays.split_off(self.fresh.min(self.strays.len()));
                 self.stray(&frame);
+                self.fresh = self.strays.len();
+                self.strays.extend(late);
                 self.drop_frame()?;
                 continue;
             }

@@ -77,16 +77,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if self.plant.is_broadcast(unit) {
             return self.broadcast(command, &order, form).await;
         }
-        match self.get_in_step(unit, command.deadline).await {
-            Ok(Ok(())) => {}
-            Ok(Err(problem)) => {
-                command.answer(Report::new(Outcome::NotSent, problem));
-                return Ok(());
-            }
-            Err(end) => {
-                command.answer(Report::new(Outcome::NotSent, "the connection ended before it could be sent"));
-                return Err(end);
-            }
+        // Where nothing can be read of it, an answer to the write is all that there can be.
+        if !self.plant.is_in_step(unit) && self.plant.has_probe(unit) {
+            self.defer(unit, command);
+            return Ok(());
         }
         let may_echo = form.is_echoed() && self.wire.may_echo();
         if command.read_first || form.is_modified() || may_echo {
@@ -338,7 +332,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         request: &Request<'_>,
         (answer, whole): (Result<Answer, Failure>, bool),
     ) -> Sent {
-        self.heed_strays();
+        self.heed_doubled(self.unit_id(unit));
         let in_step = self.plant.is_in_step(unit);
         let proves = self.plant.steps.proves(self.unit_id(unit), request);
         match answer {
@@ -384,7 +378,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     started.elapsed().as_millis()
                 );
                 let report = Report::new(Outcome::Unknown, text);
-                self.open_write = Some(unit);
+                self.open_write = Some((unit, Instant::now()));
                 match self.timed_out(unit, started, whole) {
                     Ok(()) if self.delivery.is_open() => {
                         Sent::Ended(report, End::Lost(UNDELIVERED.to_owned()))

@@ -458,7 +458,7 @@ async fn a_broadcast_is_sent_and_not_waited_for() {
             let answer = held.lock().unwrap().answer(asked);
             (asked.unit_id != 0).then_some(answer)
         });
-        sleep(SECOND).await;
+        sleep(2 * SECOND).await;
         assert!(log.lock().unwrap().drain(..).all(|asked| asked.unit_id == 9), "nothing of it is read");
         let asked = Instant::now();
         let report = rig.write(900, Value::U64(7)).await.unwrap();

@@ -144,7 +144,7 @@ async fn sessions_publish_of_a19_what_was_answered_and_nothing_else() {
             }
             expected if expected["error"] == "CRC" => {
                 assert_eq!(told, [good], "{}", vector["name"]);
-                assert!(again - started < 4 * TIMEOUT, "asked again after a rest");
+                assert!(again - started < 5 * TIMEOUT, "asked again after a rest");
                 assert_eq!((rig.count(|c| &c.garbled), rig.count(|c| &c.retries)), (1, 1));
             }
             expected if expected["exception"].is_number() => {
@@ -218,7 +218,7 @@ async fn a_request_waits_for_silence_and_for_no_more() {
     let (rig, mut peer) = start_on(serial(), &[unit(1, tags)]);
     let started = Instant::now();
     let first = peer.asked().await.unwrap();
-    assert_eq!(first.at - started, TIMEOUT, "whatever was asked before it was opened is answered");
+    assert_eq!(first.at - started, 2 * TIMEOUT, "whatever was asked before it was opened is answered");
     sleep(20 * MS).await;
     peer.answer(&first, &hex("03020007")).await;
     let answered = Instant::now();

@@ -360,7 +360,7 @@ async fn a_look_that_ends_early_keeps_its_unit_waiting_all_the_same() {
             peer.answer(&next, &pdu).await;
         }
     });
-    sleep(SECOND).await;
+    sleep(2 * SECOND).await;
     let first = rig.write_by(1, Value::U64(7), true, 100 * MS, Grant::default());
     let permit = Grant {
         no: Some(Report::new(Outcome::Rejected(crate::model::Rule::Expectation), "no")),
@@ -396,4 +396,139 @@ async fn half_of_a_late_answer_before_the_request_is_none_to_it() {
     assert_eq!(rig.told.last(2).unwrap().value, Some(Value::U64(0x64)));
     assert_eq!(rig.count(|counters| &counters.dropped), 1);
     rig.stopped().await;
+}
+
+/// A device whose answers are held up from one moment on, and then come in one piece.
+fn stalling(
+    peer: Peer,
+    stalls: impl Fn(usize) -> bool + Send + 'static,
+    stall: Duration,
+) -> Arc<Mutex<Vec<Asked>>> {
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let kept = log.clone();
+    let Peer(stream, rtu) = peer;
+    let (input, mut output) = tokio::io::split(stream);
+    let mut input = Peer(input, rtu);
+    tokio::spawn(async move {
+        let (mut number, mut until, mut late) = (0, None::<Instant>, Vec::new());
+        loop {
+            let asked = match until {
+                Some(at) => tokio::select! {
+                    asked = input.asked() => asked,
+                    () = tokio::time::sleep_until(at) => {
+                        drop(output.write_all(&std::mem::take(&mut late)).await);
+                        until = None;
+                        continue;
+                    }
+                },
+                None => input.asked().await,
+            };
+            let Some(asked) = asked else { return };
+            kept.lock().unwrap().push(asked.clone());
+            number += 1;
+            if stalls(number) {
+                until = Some(Instant::now() + stall);
+            }
+            let pdu = if asked.is_write() { asked.echo() } else { asked.registers(|at| at) };
+            let frame = if rtu { rtu_frame(asked.unit_id, &pdu) } else { tcp_frame(0, asked.unit_id, &pdu) };
+            late.extend(frame);
+            if until.is_none() {
+                sleep(20 * MS).await;
+                drop(output.write_all(&std::mem::take(&mut late)).await);
+            }
+        }
+    });
+    log
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_come_in_one_piece_are_none_of_them_believed() {
+    for endpoint in wires() {
+        for stall in [1050, 1250, 1490, 2300] {
+            let start = Instant::now();
+            let (rig, peer) = start_on(endpoint.clone(), &[unit(1, alike(200 * MS))]);
+            stalling(peer, |number| number % 30 == 20, stall * MS);
+            sleep(60 * SECOND).await;
+            assert_eq!(wrong(&rig, start), [], "{stall} ms");
+            rig.stopped().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_heard_in_pieces_or_spoilt_speaks_against_what_is_held_back() {
+    let [line, remote, _] = wires();
+    for endpoint in [line, remote] {
+        for spoilt in [false, true] {
+            let start = Instant::now();
+            let (rig, mut peer) = start_on(endpoint.clone(), &[unit(1, alike(200 * MS))]);
+            let script = tokio::spawn(async move {
+                for number in 0.. {
+                    let Some(asked) = peer.asked().await else { return };
+                    // One answer comes after its unit's rest, and the next one in two pieces or spoilt.
+                    sleep(if number == 20 { 1100 * MS } else { 20 * MS }).await;
+                    let mut frame = rtu_frame(asked.unit_id, &asked.registers(|at| at));
+                    let last = frame.pop().unwrap();
+                    if number == 21 && spoilt {
+                        frame[3] ^= 1;
+                    }
+                    peer.bytes(&frame).await;
+                    if number == 21 && !spoilt {
+                        sleep(80 * MS).await;
+                    }
+                    peer.bytes(&[last]).await;
+                }
+            });
+            sleep(30 * SECOND).await;
+            assert_eq!(wrong(&rig, start), [], "{spoilt}");
+            all_good(&rig);
+            rig.stopped().await;
+            script.await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_unit_out_of_step_has_its_turn_on_a_line_that_is_never_idle() {
+    let mut units: Vec<_> = (1..=3_u8).map(|id| unit(id, alike(MS))).collect();
+    for (unit, base) in units.iter_mut().zip([0, 1000, 2000]) {
+        for tag in &mut unit.tags {
+            tag.id = TagId(tag.id.0 + base);
+        }
+    }
+    for endpoint in wires() {
+        let (rig, peer) = start_on(endpoint, &units);
+        let mut number = 0;
+        free_device(peer, move |asked| {
+            number += u32::from(asked.unit_id == 1);
+            (number != 20 || asked.unit_id != 1).then(|| (20 * MS, asked.registers(|at| at)))
+        });
+        sleep(20 * SECOND).await;
+        all_good(&rig);
+        rig.stopped().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_its_unit_stops_nobody_else() {
+    let mut units =
+        vec![unit(1, alike(10 * SECOND)), unit(2, vec![polled(9, Table::Holding, 9, Kind::Uint16)])];
+    units[1].tags[0].scan = 100 * MS;
+    let (rig, peer) = start_on(serial(), &units);
+    let mut number = 0;
+    let log = free_device(peer, move |asked| {
+        number += u32::from(asked.unit_id == 1);
+        let pdu = if asked.is_write() { asked.echo() } else { asked.registers(|at| at) };
+        (number != 3 || asked.unit_id == 2).then_some((10 * MS, pdu))
+    });
+    sleep(1800 * MS).await;
+    log.lock().unwrap().clear();
+    let report = rig.write(100, Value::U64(100)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Confirmed, "{report:?}");
+    rig.stopped().await;
+    let log = log.lock().unwrap();
+    let write = log.iter().find(|asked| asked.is_write()).unwrap();
+    let others: Vec<_> = log.iter().filter(|asked| asked.unit_id == 2 && asked.at < write.at).collect();
+    assert!(write.at - others[0].at > SECOND, "it waits");
+    assert!(others.windows(2).all(|two| two[1].at - two[0].at <= 150 * MS), "{others:?}");
 }
