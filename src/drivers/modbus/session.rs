@@ -178,6 +178,9 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             let step = self.step(inbox, &mut writes).await;
             if let Err(end) = step {
                 let end = self.last_looks(end).await;
+                if matches!(end, End::Stopped) {
+                    self.hear_out().await;
+                }
                 return if self.wire.spoke { end } else { end.with_hint(self.hint) };
             }
         }

@@ -11,7 +11,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    time::Instant,
+    time::{Instant, timeout_at},
 };
 use tokio_modbus::Request;
 
@@ -35,6 +35,8 @@ const RARE: u32 = 400;
 const OWED: usize = 16;
 /// Answers after which it is known how soon a unit answers.
 const TOLD: u32 = 10;
+/// How long a line is kept at most for late answers when it is let go.
+const HEARD_OUT: Duration = Duration::from_secs(3);
 /// How many time-outs an answer is held back at least and at most. A unit that is steadily late says the next thing as long
 /// after it as lay between two questions.
 const HELD: (u32, u32) = (3, 10);
@@ -212,6 +214,12 @@ impl Steps {
         held.collect()
     }
 
+    /// Until when a unit may answer what it was asked of late.
+    fn open_until(&self, timeout: Duration) -> Option<Instant> {
+        let open = self.0.values().filter(|step| step.owed != Owed::Nothing);
+        open.map(|step| step.asked + HELD.0 * timeout).max()
+    }
+
     /// Whether nothing was asked yet.
     pub(super) fn is_new(&self) -> bool {
         self.0.is_empty()
@@ -321,6 +329,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 Stray::OutOfStep => self.doubt_unit(unit_id),
                 Stray::NotIts(held) => self.dismiss(held),
             }
+        }
+    }
+
+    /// Lets late answers come before the line is let go, since whoever has it next would take them for its own.
+    pub(super) async fn hear_out(&mut self) {
+        let most = Instant::now() + HEARD_OUT;
+        while let Some(until) = self.plant.steps.open_until(self.timeout).map(|until| until.min(most)) {
+            if self.wire.has_ids() || !matches!(timeout_at(until, self.wire.idle()).await, Ok(Ok(()))) {
+                return;
+            }
+            self.heed_strays();
         }
     }
 

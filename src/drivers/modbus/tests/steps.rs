@@ -532,3 +532,24 @@ async fn a_write_that_waits_for_its_unit_stops_nobody_else() {
     assert!(write.at - others[0].at > SECOND, "it waits");
     assert!(others.windows(2).all(|two| two[1].at - two[0].at <= 150 * MS), "{others:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_line_is_let_go_when_what_was_asked_on_it_is_answered() {
+    for endpoint in wires() {
+        for (answer, ends) in [(Some(700), 700), (None, 1500)] {
+            let (rig, mut peer) = start_on(endpoint.clone(), &[unit(1, alike(SECOND))]);
+            let asked = peer.asked().await.unwrap();
+            sleep(10 * MS).await;
+            rig.stop.cancel();
+            if let Some(after) = answer {
+                sleep((after - 10) * MS).await;
+                assert!(!rig.task.is_finished());
+                peer.answer(&asked, &asked.registers(|at| at)).await;
+            }
+            let (_, end) = rig.task.await.unwrap();
+            assert!(matches!(end, SessionEnd::Stopped));
+            let took = asked.at.elapsed();
+            assert!(took >= (ends - 20) * MS && took <= (ends + 20) * MS, "{took:?}");
+        }
+    }
+}
