@@ -58,6 +58,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         Ok(())
     }
 
+    /// What goes to all units at once overtakes the writes that wait: they would undo it.
+    pub(super) fn overtake_deferred(&mut self) {
+        for Deferred { command, .. } in self.deferred.drain(..) {
+            let text =
+                "not written: while it waited for the device, a newer write went to all devices at once";
+            command.answer(Report::new(Outcome::NotSent, text));
+        }
+    }
+
     /// A unit does not answer what it was asked to see whether it is in step: nothing is written to it.
     pub(super) fn refuse_deferred(&mut self, unit: usize) {
         let unit_id = self.plant.unit_id(unit);

@@ -66,11 +66,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 return Ok(());
             }
         };
-        let asked = Instant::now();
         let stopped = self.stop.clone().cancelled_owned();
         let sending = async {
-            self.wire.ready(asked + self.timeout).await?;
-            self.wire.send(&pending, self.timeout).await
+            self.wire.ready(Instant::now() + self.timeout).await?;
+            let asked = Instant::now();
+            self.wire.send(&pending, self.timeout).await.map(|_| asked)
         };
         let sent = tokio::select! {
             biased;
@@ -82,7 +82,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Err(End::Stopped);
         };
         match sent {
-            Ok(_) => {
+            Ok(asked) => {
                 let until = self.wire.due();
                 self.asks(block.unit);
                 self.flights.push(Flight { pending, block, class, why, asked, until });
@@ -180,7 +180,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         };
         let stop = stops.then(|| self.stop.clone());
         self.let_rest(block.unit);
-        let started = Instant::now();
         let Some(free) = unless(stop.as_ref(), self.free(deadline)).await else { return Err(End::Stopped) };
         match free {
             Ok(()) => {}
@@ -189,11 +188,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             Err(failure) => return Ok(Outcome::Unusable(failure.to_string())),
         }
         self.heed_strays();
+        let asked = Instant::now();
         let mut whole = true;
         let exchange = async {
             self.wire.send(&pending, self.timeout).await?;
             let until = self.wire.due();
-            let end = deadline.map_or(until, |deadline| deadline.clamp(started, until));
+            let end = deadline.map_or(until, |deadline| deadline.clamp(asked, until));
             whole = end == until;
             let answer = self.wire.hear(&[&pending], end).await?.1.map_err(Failure::Misfit)?;
             if !self.wire.has_ids() {
@@ -206,7 +206,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             self.keep_apart(block.unit);
             return Err(End::Stopped);
         };
-        self.judge(block.unit, started, whole, answer)
+        self.judge(block.unit, asked, whole, answer)
     }
 
     /// Waits until the answer to a read can be believed.

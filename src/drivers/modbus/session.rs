@@ -195,21 +195,23 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
         if let Some(held) = self.plant.steps.ripe(now) {
             return self.settle(held);
         }
-        if let Some(at) = self.ripe_deferred(now) {
-            return if self.flights.is_empty() { self.resume(at).await } else { self.land(None).await };
-        }
         let next = self.schedule.next(self.plant, &self.health, now);
         let extra = self.next_extra();
         let due_extra = extra.filter(|(_, due)| *due <= now).map(|(at, _)| at);
         let look = self.again.due(self.plant, &self.health);
         let due_look = look.filter(|due| *due <= now);
         let waits = matches!(next, Next::Wait(_)) && due_extra.is_none();
-        if (*writes < WRITES_IN_A_ROW || (waits && due_look.is_none())) && inbox.is_ready() {
+        let deferred = self.ripe_deferred(now);
+        let is_asked = deferred.is_some() || inbox.is_ready();
+        if (*writes < WRITES_IN_A_ROW || (waits && due_look.is_none())) && is_asked {
             // No poll is on the wire beside a write: none can bring back what the write replaced.
             if !self.flights.is_empty() {
                 return self.land(None).await;
             }
             *writes += 1;
+            if let Some(at) = deferred {
+                return self.resume(at).await;
+            }
             return match inbox.ready() {
                 Some(command) => self.write(command).await,
                 None => Ok(()),

@@ -37,9 +37,9 @@ const OWED: usize = 16;
 const TOLD: u32 = 10;
 /// How long a line is kept at most for late answers when it is let go.
 const HEARD_OUT: Duration = Duration::from_secs(3);
-/// How many time-outs an answer is held back at least and at most. A unit that is steadily late says the next thing as long
-/// after it as lay between two questions.
-const HELD: (u32, u32) = (3, 10);
+/// How many time-outs after its question an answer is held back, and how many are waited for a late one where a line is let go.
+const HELD: u32 = 10;
+const HEARD: u32 = 3;
 
 /// What an answer looks like: its function, and the bytes of its frame on a serial line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,9 +57,8 @@ struct Step {
     /// Nothing is asked before.
     rests: Option<Instant>,
     owed: Owed,
-    /// When it was last asked, and the longest time between two questions since the unit was in step.
+    /// When it was last asked.
     asked: Instant,
-    apart: Duration,
     held: Option<Held>,
     /// When it last answered.
     answered: Instant,
@@ -125,7 +124,6 @@ impl Step {
             rests: None,
             owed: Owed::Nothing,
             asked: now,
-            apart: Duration::ZERO,
             held: None,
             answered: now,
             turnaround: (Duration::MAX, Duration::ZERO),
@@ -217,7 +215,7 @@ impl Steps {
     /// Until when a unit may answer what it was asked of late.
     fn open_until(&self, timeout: Duration) -> Option<Instant> {
         let open = self.0.values().filter(|step| step.owed != Owed::Nothing);
-        open.map(|step| step.asked + HELD.0 * timeout).max()
+        open.map(|step| step.asked + HEARD * timeout).max()
     }
 
     /// Whether nothing was asked yet.
@@ -275,15 +273,7 @@ impl Steps {
         if now >= step.answered + step.pause() {
             step.listened = now;
         }
-        let apart = now.saturating_duration_since(step.asked);
-        step.apart = if step.owed == Owed::Nothing { Duration::ZERO } else { step.apart.max(apart) };
         step.asked = now;
-    }
-
-    /// For how long an answer is held back that may be owed since before.
-    fn holds(&self, unit_id: u8, timeout: Duration) -> Duration {
-        let apart = self.0.get(&unit_id).map(|step| step.apart).unwrap_or_default();
-        (apart + timeout).clamp(HELD.0 * timeout, HELD.1 * timeout)
     }
 
     /// The silence that tells whether an answer to a unit in step was its own, where it came so much sooner than all before
@@ -422,7 +412,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
             return Some(steps.doubt(*unit_id, self.turnaround())? + self.wire.airtime(pending));
         }
         let proves = matches!(answer, Answer::Response(_)) && steps.proves(*unit_id, request);
-        (!proves).then(|| steps.holds(*unit_id, self.timeout))
+        (!proves).then(|| HELD * self.timeout)
     }
 
     /// An answer of a unit is the one to its question.

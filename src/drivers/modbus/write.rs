@@ -303,6 +303,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
         if let Err(report) = command.grant(None) {
             return Sent::Over(report);
         }
+        self.overtake_deferred();
         match self.wire.send(&pending, self.timeout).await {
             Ok(sent) => {
                 self.wire.pause(sent, TURNAROUND);

@@ -40,7 +40,7 @@ async fn a_register_that_is_never_answered_is_left_out_and_costs_its_neighbours_
         let log = device(peer, move |asked| {
             if healed.load(Ordering::Relaxed) { Some(asked.registers(|at| at)) } else { answer(asked) }
         });
-        sleep(20 * SECOND).await;
+        sleep(40 * SECOND).await;
         let told = rig.told.last(300).unwrap();
         assert_eq!((told.value, told.quality), (None, Quality::Bad(Reason::DeviceSilent)));
         assert_eq!(told.detail.as_deref(), Some(LEFT_OUT));

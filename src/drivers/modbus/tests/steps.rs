@@ -523,7 +523,7 @@ async fn a_write_that_waits_for_its_unit_stops_nobody_else() {
     });
     sleep(1800 * MS).await;
     log.lock().unwrap().clear();
-    let report = rig.write(100, Value::U64(100)).await.unwrap();
+    let report = rig.write_by(100, Value::U64(100), false, 20 * SECOND, Grant::default()).await.unwrap();
     assert_eq!(report.outcome, Outcome::Confirmed, "{report:?}");
     rig.stopped().await;
     let log = log.lock().unwrap();
@@ -552,4 +552,51 @@ async fn a_line_is_let_go_when_what_was_asked_on_it_is_answered() {
             assert!(took >= (ends - 20) * MS && took <= (ends + 20) * MS, "{took:?}");
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_late_answers_shift_nothing() {
+    for endpoint in wires() {
+        for (first, second) in
+            [(1170, 1580), (670, 1580), (830, 1670), (1170, 1400), (1580, 2000), (1170, 3500)]
+        {
+            let start = Instant::now();
+            let (rig, peer) = start_on(endpoint.clone(), &[unit(1, alike(200 * MS))]);
+            one_by_one(peer, move |number| {
+                MS * match number {
+                    20 => first,
+                    21 => second,
+                    _ => 30,
+                }
+            });
+            sleep(60 * SECOND).await;
+            assert_eq!(wrong(&rig, start), [], "{first} and {second} ms");
+            all_good(&rig);
+            rig.stopped().await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broadcast_leaves_no_older_write_to_undo_it() {
+    let mut units =
+        vec![unit(1, alike(10 * SECOND)), unit(0, vec![polled(900, Table::Holding, 100, Kind::Uint16)])];
+    units[1].broadcast = true;
+    let (rig, peer) = start_on(serial(), &units);
+    let mut number = 0;
+    let log = free_device(peer, move |asked| {
+        number += 1;
+        (number < 3).then(|| (10 * MS, asked.registers(|at| at)))
+    });
+    sleep(1800 * MS).await;
+    let older = rig.write(100, Value::U64(1));
+    let newer = rig.write(900, Value::U64(0));
+    assert_eq!(newer.await.unwrap().outcome, Outcome::Sent);
+    assert_eq!(older.await.unwrap().outcome, Outcome::NotSent);
+    rig.stopped().await;
+    let log = log.lock().unwrap();
+    assert_eq!(
+        log.iter().filter(|asked| asked.is_write()).map(|asked| asked.unit_id).collect::<Vec<_>>(),
+        [0]
+    );
 }
