@@ -57,8 +57,8 @@ pub(super) struct Waiting {
 }
 
 impl Look {
-    /// A unit that is demoted, or out of step, is read whole as soon as it is not: it is not looked at. A write that waits for it must be
-    /// answered all the same, at its deadline.
+    /// A unit that is demoted, or out of step, is read whole as soon as it is not: it is not looked at. A write that waits
+    /// for it must be answered all the same, at its deadline.
     fn due(&self, plant: &Plant, health: &[Health]) -> Option<Instant> {
         let unit = plant.entries.get(self.entry).map(|entry| entry.unit);
         let is_away = unit.and_then(|unit| health.get(unit)).is_none_or(Health::is_demoted);

@@ -85,9 +85,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     pub(super) fn next_hole(&mut self, now: Instant) -> Option<Extra> {
         loop {
             let (due, unit, region) = self.plant.holes.due(|unit| self.plant.is_in_step(unit))?;
-            let is_away =
-                self.health.get(unit).is_none_or(Health::is_demoted) || !self.plant.is_in_step(unit);
-            if due <= now && is_away {
+            if due <= now && self.health.get(unit).is_none_or(Health::is_demoted) {
                 self.plant.holes.put_off(unit, now);
                 continue;
             }

@@ -82,8 +82,7 @@ impl Schedule {
             let due = if health.is_demoted() {
                 health.probe()?
             } else {
-                // One that is out of step is asked one thing at a time until it is in step again.
-                // It waits no shorter for its turn than others.
+                // One that is out of step is asked one thing at a time, and has waited since its rest was over.
                 plant.steps.rested(plant.unit_id(unit)).filter(|_| !health.is_probed())?
             };
             let is_held = plant.steps.held(plant.unit_id(unit)).is_some();
