@@ -80,23 +80,26 @@ async fn a_device_that_is_always_late_is_never_believed() {
     }
 }
 
+/// A device that says one answer a second time, so long after the first.
+async fn doubling(mut peer: Peer, again: Duration) {
+    for number in 0.. {
+        let Some(asked) = peer.asked().await else { return };
+        sleep(60 * MS).await;
+        peer.answer(&asked, &asked.registers(|at| at)).await;
+        if number == 30 {
+            sleep(again).await;
+            peer.answer(&asked, &asked.registers(|at| at)).await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_said_twice_is_noticed_by_its_haste() {
     for endpoint in wires() {
         for again in [0, 1, 10, 25] {
             let start = Instant::now();
-            let (rig, mut peer) = start_on(endpoint.clone(), &[unit(1, alike(100 * MS))]);
-            let script = tokio::spawn(async move {
-                for number in 0.. {
-                    let Some(asked) = peer.asked().await else { return };
-                    sleep(60 * MS).await;
-                    peer.answer(&asked, &asked.registers(|at| at)).await;
-                    if number == 30 {
-                        sleep(again * MS).await;
-                        peer.answer(&asked, &asked.registers(|at| at)).await;
-                    }
-                }
-            });
+            let (rig, peer) = start_on(endpoint.clone(), &[unit(1, alike(100 * MS))]);
+            let script = tokio::spawn(doubling(peer, again * MS));
             sleep(30 * SECOND).await;
             assert_eq!(wrong(&rig, start), [], "{again} ms later");
             all_good(&rig);
@@ -109,19 +112,9 @@ async fn an_answer_said_twice_is_noticed_by_its_haste() {
 #[tokio::test(start_paused = true)]
 async fn a_shift_that_nothing_showed_ends_in_a_pause_and_is_told() {
     for endpoint in wires() {
-        let (rig, mut peer) = start_on(endpoint, &[unit(1, alike(100 * MS))]);
-        let script = tokio::spawn(async move {
-            for number in 0.. {
-                let Some(asked) = peer.asked().await else { return };
-                sleep(60 * MS).await;
-                peer.answer(&asked, &asked.registers(|at| at)).await;
-                // As slow as ever.
-                if number == 30 {
-                    sleep(55 * MS).await;
-                    peer.answer(&asked, &asked.registers(|at| at)).await;
-                }
-            }
-        });
+        let (rig, peer) = start_on(endpoint, &[unit(1, alike(100 * MS))]);
+        // As slow as ever.
+        let script = tokio::spawn(doubling(peer, 55 * MS));
         sleep(15 * SECOND).await;
         let doubted = rig.told.of(100).into_iter().find(|(_, update)| {
             update.quality == Quality::Uncertain(Reason::Stale)
