@@ -20,11 +20,14 @@ pub enum Encoding {
 /// What a payload may have at most.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Bytes. The tree of a payload takes up to 40 times as much memory, while it is read.
+    /// Bytes. The tree of a payload of tiny values takes up to 100 times as much memory, while it is read.
     pub size: usize,
-    /// Arrays and objects within one another.
+    /// Arrays and objects within one another; 128 at most, which no stack is too small for.
     pub depth: usize,
 }
+
+/// Deepest nesting that any bounds allow.
+const DEEPEST: usize = 128;
 
 /// A payload that was read.
 #[derive(Debug)]
@@ -127,14 +130,15 @@ impl Encoding {
         if payload.len() > bounds.size {
             return Err(Malformed::Size { bytes: payload.len(), most: bounds.size });
         }
+        let depth = bounds.depth.min(DEEPEST);
         if payload.is_empty() && self.has_paths() {
             return Err(Malformed::Empty);
         }
         let root = match self {
             Self::Text => text(payload)?,
-            Self::Json => json::parse(without_mark(payload), payload.len(), bounds.depth)?,
-            Self::Cbor => packed::cbor(payload, bounds.depth)?,
-            Self::MessagePack => packed::message_pack(payload, bounds.depth)?,
+            Self::Json => json::parse(without_mark(payload), payload.len(), depth)?,
+            Self::Cbor => packed::cbor(payload, depth)?,
+            Self::MessagePack => packed::message_pack(payload, depth)?,
             Self::Binary => Node::Bytes(payload.into()),
         };
         Ok(Document { root })

@@ -72,6 +72,16 @@ fn depth_counts_arrays_and_objects() {
 }
 
 #[test]
+fn no_bounds_allow_what_stacks_do_not() {
+    let wide = Bounds { size: usize::MAX, depth: usize::MAX };
+    for (encoding, level) in [(Encoding::Json, b'['), (Encoding::Cbor, 0x81), (Encoding::MessagePack, 0x91)] {
+        let error = encoding.parse(&vec![level; 1 << 20], wide).unwrap_err();
+        assert_eq!(error, Malformed::Depth { most: 128 });
+    }
+    assert!(size_of::<document::Node<'_>>() <= 32);
+}
+
+#[test]
 fn normal_payloads_are_not_copied() {
     let payload = r#"{"a":{"b":21.7},"c":"text","d":[1,2]}"#;
     let within = |text: &str| payload.as_bytes().as_ptr_range().contains(&text.as_ptr());

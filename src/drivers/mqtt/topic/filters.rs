@@ -15,7 +15,8 @@ pub struct Filters {
 }
 
 impl Filters {
-    /// The filters for patterns with the QoS that each asks for; a filter gets the highest one of all that it serves.
+    /// The filters for patterns, each with the quality of service that it asks for; a filter gets the highest one of all
+    /// that it serves.
     #[must_use]
     pub fn new<'p>(patterns: impl IntoIterator<Item = (&'p Pattern, u8)>) -> Self {
         let mut asked: Vec<(Pattern, u8)> = Vec::new();
@@ -55,7 +56,7 @@ impl Filters {
         Self { list, index }
     }
 
-    /// The filters and their QoS.
+    /// The filters and their qualities of service.
     #[must_use]
     pub fn list(&self) -> &[(String, u8)] {
         &self.list

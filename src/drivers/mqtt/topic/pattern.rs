@@ -51,7 +51,7 @@ pub enum Unbound {
     #[error("`{value}` cannot be `{{{name}}}` of a topic: {problem}")]
     Value { name: Arc<str>, value: String, problem: &'static str },
     #[error(transparent)]
-    Long(InvalidPattern),
+    Whole(InvalidPattern),
 }
 
 /// Bytes of a name or filter (MQTT 5.0, section 1.5.4).
@@ -76,7 +76,7 @@ const ONE_LEVEL: &str = "it must be one level, without `/`, `+`, `#` and NUL";
 impl Pattern {
     /// Reads a pattern.
     pub fn parse(text: &str) -> Result<Self, InvalidPattern> {
-        let invalid = |problem| InvalidPattern { text: text.to_owned(), problem };
+        let invalid = |problem| InvalidPattern { text: shown(text), problem };
         if let Some(problem) = whole(text) {
             return Err(invalid(problem));
         }
@@ -143,7 +143,7 @@ impl Pattern {
             let missing = || Unbound::Missing { pattern: self.to_string(), name: Arc::clone(name) };
             let value = value(name).ok_or_else(missing)?;
             if value.is_empty() || value.contains(['/', '+', '#', '\0']) {
-                let value = value.to_owned();
+                let value = shown(value);
                 return Err(Unbound::Value { name: Arc::clone(name), value, problem: ONE_LEVEL });
             }
             Ok(Level::Text(format!("{before}{value}{after}").into()))
@@ -151,11 +151,9 @@ impl Pattern {
         let levels: Box<[Level]> = self.levels.iter().map(fill).collect::<Result<_, _>>()?;
         let bound = Self { levels };
         let text = bound.filter();
-        match whole(&text) {
-            Some(problem) => Err(Unbound::Long(InvalidPattern { text, problem })),
-            None if text.starts_with("$share/") => {
-                Err(Unbound::Long(InvalidPattern { text, problem: SHARED }))
-            }
+        let shared = text.starts_with("$share/").then_some(SHARED);
+        match whole(&text).or(shared) {
+            Some(problem) => Err(Unbound::Whole(InvalidPattern { text: shown(&text), problem })),
             None => Ok(bound),
         }
     }
@@ -196,7 +194,7 @@ impl Pattern {
 /// Says what is wrong with a name that is published on; nothing is where it is one.
 pub fn check_topic(text: &str) -> Result<(), InvalidTopic> {
     let problem = whole(text).or_else(|| text.contains(['+', '#']).then_some(NO_WILDCARDS));
-    problem.map_or(Ok(()), |problem| Err(InvalidTopic { text: text.to_owned(), problem }))
+    problem.map_or(Ok(()), |problem| Err(InvalidTopic { text: shown(text), problem }))
 }
 
 /// What is wrong with a name or filter as a whole.
@@ -210,6 +208,16 @@ fn whole(text: &str) -> Option<&'static str> {
     } else {
         None
     }
+}
+
+/// A text as messages repeat it: of a long one, how it begins; NUL as its escape.
+fn shown(text: &str) -> String {
+    const MOST: usize = 100;
+    let mut shown: String = text.chars().take(MOST).collect::<String>().replace('\0', "\\0");
+    if text.chars().nth(MOST).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 fn level(text: &str) -> Result<Level, &'static str> {

@@ -136,9 +136,9 @@ fn names_are_filled_in() {
     let errors = ["a/{other}", "{bad}", "a/{none}", "a/{wild}"]
         .map(|text| pattern(text).bind(value).unwrap_err().to_string());
     insta::assert_snapshot!(errors.join("\n"));
-    assert!(matches!(pattern("{a}/b/c").bind(|_| Some("$share")), Err(Unbound::Long(_))));
+    assert!(matches!(pattern("{a}/b/c").bind(|_| Some("$share")), Err(Unbound::Whole(_))));
     let long = "x".repeat(65_536);
-    assert!(matches!(pattern("{a}").bind(|_| Some(&long)), Err(Unbound::Long(_))));
+    assert!(matches!(pattern("{a}").bind(|_| Some(&long)), Err(Unbound::Whole(_))));
 }
 
 #[test]
