@@ -26,9 +26,9 @@ pub struct Spec {
     pub count: Option<u16>,
     pub scale: Scale,
     /// What words of the payload mean, compared as they are written; numbers and booleans have their text as their
-    /// word. Numbers are engineering values.
+    /// word. Numbers are engineering values. A value that has a word is written as its first word.
     pub words: Vec<(Arc<str>, Word)>,
-    /// Words for numbers of the tag; what the payload has as such a word is its number.
+    /// Words for numbers of the tag, for people: payloads have `words`.
     pub labels: Option<Arc<Labels>>,
     /// Words or numbers, before scaling, with which the device says that it has no value.
     pub not_available: Vec<Arc<str>>,
@@ -302,36 +302,22 @@ impl Leaf {
 /// The words of a field with the values that they mean.
 fn words(spec: &Spec, codec: &Codec) -> Result<Vec<Meaning>, Unfit> {
     let mut words: Vec<Meaning> = Vec::new();
-    let mut add = |word: &Arc<str>, meaning: Word| {
+    for (word, meaning) in &spec.words {
+        if words.iter().any(|(earlier, _)| earlier == word) {
+            return Err(Unfit::Twice(Arc::clone(word)));
+        }
         let value = match meaning {
-            Word::Bool(value) if spec.kind == Kind::Bool => Some(Value::Bool(value)),
+            Word::Bool(value) if spec.kind == Kind::Bool => Some(Value::Bool(*value)),
             Word::Number(number) if !matches!(spec.kind, Kind::Bool | Kind::Text) => {
-                let accepted = codec.accept(&number.normalize().to_string()).ok();
-                accepted.map(|accepted| accepted.effective).filter(|value| {
-                    value.as_decimal().is_none_or(|effective| effective == number) || spec.kind.is_float()
+                let held = codec.accept(&number.normalize().to_string()).ok();
+                held.map(|held| held.effective).filter(|value| {
+                    spec.kind.is_float() || value.as_decimal().is_none_or(|held| held == *number)
                 })
             }
             Word::Bool(_) | Word::Number(_) => None,
         };
         let unfit = || Unfit::Word { word: Arc::clone(word), value: meaning.to_string(), kind: spec.kind };
         words.push((Arc::clone(word), value.ok_or_else(unfit)?));
-        Ok(())
-    };
-    for (index, (word, meaning)) in spec.words.iter().enumerate() {
-        if spec.words.iter().take(index).any(|(earlier, _)| earlier == word) {
-            return Err(Unfit::Twice(Arc::clone(word)));
-        }
-        add(word, *meaning)?;
-    }
-    for (number, word) in spec.labels.iter().flat_map(|labels| labels.iter()) {
-        if spec.words.iter().any(|(own, _)| own == word) || spec.kind == Kind::Text {
-            continue;
-        }
-        let meaning = match number {
-            0 | 1 if spec.kind == Kind::Bool => Word::Bool(number == 1),
-            number => Word::Number(number.into()),
-        };
-        add(word, meaning)?;
     }
     Ok(words)
 }
