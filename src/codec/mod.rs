@@ -2,4 +2,5 @@
 #![warn(clippy::as_conversions)]
 
 pub mod modbus;
+pub mod payload;
 pub mod value;

@@ -1,3 +1,4 @@
 //! The protocols' sessions and poll planning. Knows no store, no control and no MCP.
 
 pub mod modbus;
+pub mod mqtt;

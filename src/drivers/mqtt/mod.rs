@@ -1,0 +1,3 @@
+//! MQTT: what publishes and listens on topics of a broker.
+
+pub mod topic;

@@ -1,0 +1,70 @@
+//! What is subscribed to, so that all patterns are served.
+
+use std::collections::HashMap;
+
+use super::{Index, Pattern};
+
+/// The fewest filters of those that patterns ask for: none of them is covered by another.
+///
+/// Two of them may still match one topic, as `a/+` and `+/b` do, and then a broker may send its messages twice:
+/// [`Filters::first`] tells the copy that counts, where the copies say to which filter they belong.
+#[derive(Debug, Clone)]
+pub struct Filters {
+    list: Vec<(String, u8)>,
+    index: Index<usize>,
+}
+
+impl Filters {
+    /// The filters for patterns, each with the quality of service that it asks for; a filter gets the highest one of all
+    /// that it serves.
+    #[must_use]
+    pub fn new<'p>(patterns: impl IntoIterator<Item = (&'p Pattern, u8)>) -> Self {
+        let mut asked: Vec<(Pattern, u8)> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for (pattern, qos) in patterns {
+            let number = *known.entry(pattern.filter()).or_insert(asked.len());
+            match asked.get_mut(number) {
+                Some((_, highest)) => *highest = qos.max(*highest),
+                None => asked.push((pattern.plain(), qos)),
+            }
+        }
+        let mut all = Index::new();
+        for (number, (pattern, _)) in asked.iter().enumerate() {
+            all.insert(pattern.clone(), number);
+        }
+        let covers = |number: usize, pattern: &Pattern| {
+            let mut covers = all.covers(&pattern.filter());
+            covers.retain(|cover| *cover != number);
+            covers
+        };
+        let covers: Vec<Vec<usize>> =
+            asked.iter().enumerate().map(|(number, (pattern, _))| covers(number, pattern)).collect();
+        let mut highest: Vec<u8> = asked.iter().map(|(_, qos)| *qos).collect();
+        for (covers, (_, qos)) in covers.iter().zip(&asked) {
+            for cover in covers {
+                if let Some(highest) = highest.get_mut(*cover) {
+                    *highest = (*qos).max(*highest);
+                }
+            }
+        }
+        let kept = asked.into_iter().zip(highest).zip(covers).filter(|(_, covers)| covers.is_empty());
+        let (mut list, mut index) = (Vec::new(), Index::new());
+        for (((pattern, _), qos), _) in kept {
+            list.push((pattern.filter(), qos));
+            index.insert(pattern, list.len() - 1);
+        }
+        Self { list, index }
+    }
+
+    /// The filters and their qualities of service.
+    #[must_use]
+    pub fn list(&self) -> &[(String, u8)] {
+        &self.list
+    }
+
+    /// The number in [`Filters::list`] of the first filter that matches `topic`.
+    #[must_use]
+    pub fn first(&self, topic: &str) -> Option<usize> {
+        self.index.numbers(topic).0.into_iter().min()
+    }
+}
