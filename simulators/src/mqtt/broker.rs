@@ -2,7 +2,13 @@
 //!
 //! Knows no devices.
 
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use mqtt5::broker::{
     BrokerConfig, MqttBroker,
@@ -93,10 +99,14 @@ impl Broker {
         self.tls
     }
 
-    /// The address for devices.
+    /// Where devices on this machine reach it.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("mqtt://{}", self.local_addr())
+        let mut addr = self.local_addr();
+        if addr.ip().is_unspecified() {
+            addr.set_ip(if addr.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() });
+        }
+        format!("mqtt://{addr}")
     }
 
     /// What reached it, and whom it refuses.

@@ -3,7 +3,7 @@
 //! Compares plain texts: a simulated broker protects nothing, it only refuses.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
     pin::Pin,
     sync::{Mutex, MutexGuard, PoisonError},
@@ -27,6 +27,14 @@ struct Refused {
     users: BTreeMap<String, String>,
     subscriptions: Vec<String>,
     publishing: Vec<String>,
+    /// Clients of MQTT 3.1.1, which has no way to refuse a message.
+    old: BTreeSet<String>,
+}
+
+impl Refused {
+    fn refuses(&self, topic: &str) -> bool {
+        self.publishing.iter().any(|filter| topic_matches_filter(topic, filter))
+    }
 }
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -44,6 +52,12 @@ impl Rules {
         self.lock().publishing = filters;
     }
 
+    /// Whether a message is to be acknowledged and to go nowhere.
+    pub(super) fn drops(&self, client: &str, topic: &str) -> bool {
+        let refused = self.lock();
+        refused.old.contains(client) && refused.refuses(topic)
+    }
+
     fn lock(&self) -> MutexGuard<'_, Refused> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -55,7 +69,12 @@ impl AuthProvider for Rules {
         connect: &'a ConnectPacket,
         _client_addr: SocketAddr,
     ) -> Answer<'a, Result<AuthResult>> {
-        let refused = self.lock();
+        let mut refused = self.lock();
+        if connect.protocol_version == 5 {
+            refused.old.remove(&connect.client_id);
+        } else {
+            refused.old.insert(connect.client_id.clone());
+        }
         let known =
             connect.username.as_ref().and_then(|user| refused.users.get(user).map(|known| (user, known)));
         let answer = match known {
@@ -70,11 +89,12 @@ impl AuthProvider for Rules {
 
     fn authorize_publish<'a>(
         &'a self,
-        _client: &str,
+        client: &str,
         _user: Option<&'a str>,
         topic: &'a str,
     ) -> Answer<'a, bool> {
-        let refused = self.lock().publishing.iter().any(|filter| topic_matches_filter(topic, filter));
+        let refused = self.lock();
+        let refused = refused.refuses(topic) && !refused.old.contains(client);
         Box::pin(async move { !refused })
     }
 

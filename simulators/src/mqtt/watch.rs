@@ -81,7 +81,7 @@ impl Handle {
         self.lock().subscribes
     }
 
-    /// Messages published so far, allowed or not.
+    /// Messages published so far; those that were refused are not among them.
     #[must_use]
     pub fn published(&self) -> u64 {
         self.lock().published
@@ -122,7 +122,8 @@ impl Handle {
         self.rules.refuse_subscriptions(filters.into_iter().map(ToOwned::to_owned).collect());
     }
 
-    /// From now on messages to topics that these filters match are refused as not authorized.
+    /// From now on messages to topics that these filters match are refused as not authorized. MQTT 3.1.1 has no way to
+    /// say so: there they are acknowledged and go nowhere.
     pub fn refuse_publishing<'a>(&self, filters: impl IntoIterator<Item = &'a str>) {
         self.rules.refuse_publishing(filters.into_iter().map(ToOwned::to_owned).collect());
     }
@@ -198,6 +199,9 @@ impl BrokerEventHandler for Handle {
         &'a self,
         event: ClientPublishEvent,
     ) -> Pin<Box<dyn Future<Output = PublishAction> + Send + 'a>> {
+        if self.rules.drops(&event.client_id, &event.topic) {
+            return Box::pin(async { PublishAction::Handled });
+        }
         let message = Message {
             topic: event.topic.to_string(),
             // A copy, since it may be a slice of a buffer that is much larger.

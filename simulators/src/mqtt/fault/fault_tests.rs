@@ -11,7 +11,7 @@ fn payload(fault: &Fault, publication: Publication) -> String {
 fn values_are_spoilt_as_told() {
     let json = r#"{"t":-2.5e3,"list":[1,{"h":40}],"name":"a1 \" 2","h":41.0}"#;
     for (fault, expected) in [
-        ("cut-json", r#"{"t":-2.5e3,"list":[1,{"h":40}"#),
+        ("cut-json", r#"{"t":-2.5e3,"list":[1,{"h":40"#),
         ("nan", r#"{"t":nan,"list":[nan,{"h":nan}],"name":"a1 \" 2","h":nan}"#),
         ("nan=h", r#"{"t":-2.5e3,"list":[1,{"h":nan}],"name":"a1 \" 2","h":nan}"#),
         ("pad=12", r#"{"t":-2.5e3,"list":[1,{"h":40}],"name":"a1 \" 2","h":41.0,"pad":"xxx"}"#),
