@@ -67,14 +67,13 @@ impl Broker {
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         let task = tokio::spawn(async move {
-            let end = async {
-                stopped.cancelled().await;
+            let run = broker.run();
+            tokio::pin!(run);
+            let result = if let Some(result) = stopped.run_until_cancelled(&mut run).await {
+                result
+            } else {
                 shutdown.shutdown();
-                std::future::pending().await
-            };
-            let result = tokio::select! {
-                result = broker.run() => result,
-                () = end => Ok(()),
+                run.await
             };
             if let Err(error) = result {
                 tracing::warn!(%error, "mqtt broker ended");

@@ -152,7 +152,7 @@ impl Handle {
 type Done<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 impl BrokerEventHandler for Handle {
-    fn on_client_connect<'a>(&'a self, event: ClientConnectEvent) -> Done<'a> {
+    fn on_client_connect(&self, event: ClientConnectEvent) -> Done<'_> {
         self.change(|seen| {
             seen.connects += 1;
             let client = seen.clients.entry(event.client_id.to_string()).or_default();
@@ -163,7 +163,7 @@ impl BrokerEventHandler for Handle {
         })
     }
 
-    fn on_client_disconnect<'a>(&'a self, event: ClientDisconnectEvent) -> Done<'a> {
+    fn on_client_disconnect(&self, event: ClientDisconnectEvent) -> Done<'_> {
         self.change(|seen| {
             if let Some(client) = seen.clients.get_mut(&*event.client_id) {
                 client.connections = client.connections.saturating_sub(1);
@@ -171,7 +171,7 @@ impl BrokerEventHandler for Handle {
         })
     }
 
-    fn on_client_subscribe<'a>(&'a self, event: ClientSubscribeEvent) -> Done<'a> {
+    fn on_client_subscribe(&self, event: ClientSubscribeEvent) -> Done<'_> {
         self.change(|seen| {
             seen.subscribes += 1;
             let client = seen.clients.entry(event.client_id.to_string()).or_default();
@@ -187,7 +187,7 @@ impl BrokerEventHandler for Handle {
         })
     }
 
-    fn on_client_unsubscribe<'a>(&'a self, event: ClientUnsubscribeEvent) -> Done<'a> {
+    fn on_client_unsubscribe(&self, event: ClientUnsubscribeEvent) -> Done<'_> {
         self.change(|seen| {
             if let Some(client) = seen.clients.get_mut(&*event.client_id) {
                 client.filters.retain(|filter, _| !event.topic_filters.iter().any(|gone| **gone == **filter));
@@ -222,7 +222,7 @@ impl BrokerEventHandler for Handle {
         Box::pin(async { PublishAction::Continue })
     }
 
-    fn on_retained_set<'a>(&'a self, event: RetainedSetEvent) -> Done<'a> {
+    fn on_retained_set(&self, event: RetainedSetEvent) -> Done<'_> {
         self.change(|seen| {
             let topic = event.topic.to_string();
             if event.cleared {

@@ -216,8 +216,10 @@ impl<M: Model> Device<M> {
 
     async fn order(&self, order: impl FnOnce(Done) -> Order) -> io::Result<()> {
         let (done, answer) = oneshot::channel();
-        let stopped = || io::Error::other("the device was stopped");
-        self.orders.send(order(done)).map_err(|_| stopped())?;
-        answer.await.map_err(|_| stopped())?
+        let sent = self.orders.send(order(done));
+        match (sent, answer.await) {
+            (Ok(()), Ok(result)) => result,
+            _ => Err(io::Error::other("the device was stopped")),
+        }
     }
 }

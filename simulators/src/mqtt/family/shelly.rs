@@ -118,11 +118,11 @@ impl Switch {
         let source = request.get("src").and_then(Value::as_str);
         let topic = command.response_topic.clone().or_else(|| source.map(|source| format!("{source}/rpc")));
         let Some(topic) = topic else { return said };
-        let mut answer = json!({ "id": request.get("id"), "src": self.id, "dst": source });
-        match result {
-            Ok(result) => answer["result"] = result,
-            Err(error) => answer["error"] = error,
-        }
+        let (id, own) = (request.get("id"), &self.id);
+        let answer = match result {
+            Ok(result) => json!({ "id": id, "src": own, "dst": source, "result": result }),
+            Err(error) => json!({ "id": id, "src": own, "dst": source, "error": error }),
+        };
         let mut message = Message::new(topic, json(&answer));
         message.correlation.clone_from(&command.correlation);
         said.insert(0, Publication { part: Part::Answer, message });

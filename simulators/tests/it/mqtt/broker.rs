@@ -23,7 +23,7 @@ async fn takes_both_versions_on_one_port() {
         assert_eq!((message.topic.as_str(), message.payload.as_slice()), ("a/b", name.as_bytes()));
         assert!(broker.handle().connected(name));
         assert_eq!(broker.handle().subscriptions(name).keys().collect::<Vec<_>>(), ["a/#"]);
-        client.client.disconnect().await.unwrap();
+        client.mqtt.disconnect().await.unwrap();
         soon(broker.handle().wait_for(|handle| !handle.connected(name))).await;
     }
     let handle = broker.handle();
@@ -36,13 +36,13 @@ async fn takes_both_versions_on_one_port() {
 async fn keeps_what_is_retained_and_forgets_it() {
     let broker = broker().await;
     let client = Client::connect(&broker, "a", BOTH[1]).await;
-    client.client.publish_retain("s/1", "99").await.unwrap();
+    client.mqtt.publish_retain("s/1", "99").await.unwrap();
     soon(broker.handle().wait_for(|handle| handle.retained("s/1").as_deref() == Some(b"99"))).await;
     let mut late = Client::connect(&broker, "b", BOTH[0]).await;
     late.subscribe("s/+").await.unwrap();
     let message = late.next().await;
     assert!(message.retain && message.payload == b"99");
-    client.client.publish_retain("s/1", "").await.unwrap();
+    client.mqtt.publish_retain("s/1", "").await.unwrap();
     soon(broker.handle().wait_for(|handle| handle.retained("s/1").is_none())).await;
 }
 
@@ -74,7 +74,7 @@ async fn refuses_what_it_is_told_to() {
         assert!(client.subscribe("secret/#").await.is_err());
         client.subscribe("#").await.unwrap();
         assert_eq!(broker.handle().subscriptions("a").keys().collect::<Vec<_>>(), ["#"]);
-        let refused = client.client.publish_qos1("locked/1", "x").await;
+        let refused = client.mqtt.publish_qos1("locked/1", "x").await;
         assert_eq!(refused.is_err(), version == BOTH[1], "{refused:?}");
         client.publish("open/1", "y").await;
         assert_eq!(client.next().await.topic, "open/1");
@@ -92,7 +92,7 @@ async fn stops_and_starts_again_on_its_port() {
             let _late = ended.send(());
         }
     };
-    client.client.on_connection_event(tell).await.unwrap();
+    client.mqtt.on_connection_event(tell).await.unwrap();
     let taken = Broker::start(addr).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::AddrInUse);
     soon(broker.stop()).await;
@@ -119,7 +119,7 @@ async fn remembers_sessions_on_disk_only() {
         let (client, result) = Client::with(&broker, options()).await.unwrap();
         assert!(!result.session_present);
         client.subscribe("a").await.unwrap();
-        client.client.publish_retain("kept", "1").await.unwrap();
+        client.mqtt.publish_retain("kept", "1").await.unwrap();
         soon(broker.handle().wait_for(|handle| handle.retained("kept").is_some())).await;
         soon(broker.stop()).await;
 

@@ -24,7 +24,7 @@ pub(super) async fn device<M: Model>(broker: &Broker, model: M) -> Device<M> {
 }
 
 pub(super) struct Client {
-    pub(super) client: MqttClient,
+    pub(super) mqtt: MqttClient,
     inbox: mpsc::UnboundedReceiver<Message>,
     sender: mpsc::UnboundedSender<Message>,
 }
@@ -43,7 +43,7 @@ impl Client {
         let client = MqttClient::with_options(options.clone());
         let result = soon(client.connect_with_options(&broker.url(), options)).await?;
         let (sender, inbox) = mpsc::unbounded_channel();
-        Ok((Self { client, inbox, sender }, result))
+        Ok((Self { mqtt: client, inbox, sender }, result))
     }
 
     pub(super) async fn subscribe(&self, filter: &str) -> Result<QoS, mqtt5::MqttError> {
@@ -52,12 +52,12 @@ impl Client {
         let take = move |message| {
             let _ended = sender.send(message);
         };
-        soon(self.client.subscribe_with_options(filter, options, take)).await.map(|(_, granted)| granted)
+        soon(self.mqtt.subscribe_with_options(filter, options, take)).await.map(|(_, granted)| granted)
     }
 
     pub(super) async fn publish(&self, topic: &str, payload: &str) {
         let options = PublishOptions { qos: QoS::AtLeastOnce, ..PublishOptions::default() };
-        soon(self.client.publish_with_options(topic, payload, options)).await.unwrap();
+        soon(self.mqtt.publish_with_options(topic, payload, options)).await.unwrap();
     }
 
     pub(super) async fn next(&mut self) -> Message {

@@ -42,7 +42,7 @@ async fn a_switch_answers_with_correlation_data() {
     options.properties.response_topic = Some("answers/7".into());
     options.properties.correlation_data = Some(vec![1, 2, 3]);
     let request = r#"{"id":1,"src":"bridge","method":"Switch.Set","params":{"id":0,"on":true}}"#;
-    client.client.publish_with_options("pm-5/rpc", request, options).await.unwrap();
+    client.mqtt.publish_with_options("pm-5/rpc", request, options).await.unwrap();
     let answer = client.next().await;
     assert_eq!(answer.properties.correlation_data, Some(vec![1, 2, 3]));
     assert!(switch.with(|switch| switch.is_on()));
