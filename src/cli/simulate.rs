@@ -25,7 +25,7 @@ use simulators::{
 };
 use tracing::{info, warn};
 
-pub use mqtt::MqttArgs;
+pub(super) use mqtt::MqttArgs;
 
 use super::{
     SimulateArgs,

@@ -3,7 +3,7 @@
 //! Knows no devices.
 
 use std::{
-    io,
+    fmt, io,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
     path::PathBuf,
     sync::Arc,
@@ -13,6 +13,7 @@ use std::{
 use mqtt5::broker::{
     BrokerConfig, MqttBroker,
     config::{StorageBackend, StorageConfig, TlsConfig},
+    router::MessageRouter,
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -43,8 +44,18 @@ pub struct Broker {
     tcp: Option<SocketAddr>,
     tls: Option<SocketAddr>,
     handle: Handle,
+    router: Router,
     stop: DropGuard,
     task: JoinHandle<()>,
+}
+
+/// Knows the connections.
+struct Router(Arc<MessageRouter>);
+
+impl fmt::Debug for Router {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Router")
+    }
 }
 
 impl Broker {
@@ -62,6 +73,7 @@ impl Broker {
         };
         let mut broker = broker.with_auth_provider(handle.rules.clone());
         let (tcp, tls) = (broker.local_addr(), broker.tls_local_addr());
+        let router = Router(broker.router());
         let mut ready = broker.ready_receiver();
         let shutdown = broker.shutdown_handle();
         let stop = CancellationToken::new();
@@ -83,7 +95,7 @@ impl Broker {
         if ready.wait_for(|ready| *ready).await.is_err() {
             return Err(io::Error::other("the broker did not start"));
         }
-        Ok(Self { tcp, tls, handle, stop: stop.drop_guard(), task })
+        Ok(Self { tcp, tls, handle, router, stop: stop.drop_guard(), task })
     }
 
     /// The address for plain TCP, or for TLS where there is none.
@@ -112,6 +124,11 @@ impl Broker {
     #[must_use]
     pub fn handle(&self) -> &Handle {
         &self.handle
+    }
+
+    /// Closes a client's connection without a word. Its session stays if it asked for that.
+    pub async fn cut(&self, client: &str) {
+        self.router.0.disconnect_client(client).await;
     }
 
     /// Says goodbye to every client (MQTT 5: server shutting down) and closes; the port is free when this returns.

@@ -24,19 +24,19 @@ pub struct MqttArgs {
         requires = "mqtt",
         value_parser = PossibleValuesParser::new(FAMILIES.iter().map(|(family, ..)| *family))
     )]
-    devices: Vec<String>,
+    mqtt_devices: Vec<String>,
     /// How often they publish
     #[arg(
-        long = "mqtt-interval-ms",
+        long,
         value_name = "MS",
         default_value_t = 1000,
         requires = "mqtt",
         value_parser = clap::value_parser!(u64).range(1..)
     )]
-    interval_ms: u64,
+    mqtt_interval_ms: u64,
     /// What goes wrong with every device, such as slow-confirm=3s; several apply in their order (--help lists all)
     #[arg(long = "mqtt-fault", value_name = "FAULT", requires = "mqtt", long_help = fault_help())]
-    faults: Vec<Fault>,
+    mqtt_faults: Vec<Fault>,
 }
 
 fn fault_help() -> String {
@@ -60,19 +60,19 @@ impl MqttArgs {
         let broker =
             Broker::start(address).await.with_context(|| format!("cannot listen for MQTT at {address}"))?;
         info!("broker: MQTT 3.1.1 and 5 at {}, no password", broker.local_addr());
-        for fault in &self.faults {
+        for fault in &self.mqtt_faults {
             warn!("fault of every MQTT device: {fault}");
         }
-        let settings = Settings::every(Duration::from_millis(self.interval_ms));
+        let settings = Settings::every(Duration::from_millis(self.mqtt_interval_ms));
         let opening = Opening::default();
         let mut devices = Vec::new();
-        for (family, _, topics) in FAMILIES {
-            if !self.devices.is_empty() && !self.devices.iter().any(|asked| asked == family) {
+        for (family, _, speaks, listens) in FAMILIES {
+            if !self.mqtt_devices.is_empty() && !self.mqtt_devices.iter().any(|asked| asked == family) {
                 continue;
             }
             let Some(model) = make(family, &opening) else { continue };
-            info!("{family}: {topics}");
-            let (url, faults) = (broker.url(), self.faults.clone());
+            info!("{family} publishes {speaks}; listens to {listens}");
+            let (url, faults) = (broker.url(), self.mqtt_faults.clone());
             devices.push(Device::with_faults(&url, model, settings.clone(), faults));
         }
         Ok(Some(Plant { broker, devices }))
@@ -85,5 +85,15 @@ impl Plant {
             device.stop().await;
         }
         self.broker.stop().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        crate::cli::Cli::command().debug_assert();
     }
 }

@@ -27,7 +27,7 @@ fn order(model: &mut impl Model, topic: &str, payload: &str) -> Vec<Publication>
 
 #[test]
 fn every_family_can_be_made_and_says_its_status_first_and_last() {
-    for (family, id, topics) in FAMILIES {
+    for (family, id, speaks, listens) in FAMILIES {
         let mut model = make(family, &Opening::default()).unwrap();
         assert_eq!(model.id(), *id);
         let birth = model.birth(now());
@@ -40,7 +40,19 @@ fn every_family_can_be_made_and_says_its_status_first_and_last() {
         for filter in model.filters() {
             assert!(mqtt5::is_valid_topic_filter(&filter), "{filter}");
         }
-        assert!(topics.contains(id), "{family}");
+        for one in &birth {
+            let topic = one.message.topic.as_str();
+            let mut told = speaks.split(", ");
+            assert!(told.any(|filter| mqtt5::topic_matches_filter(topic, filter)), "{topic}");
+        }
+        for told in listens.split(", ").filter(|listens| *listens != "nothing") {
+            assert!(
+                model
+                    .filters()
+                    .iter()
+                    .any(|filter| mqtt5::topic_matches_filter(told, filter) || filter == told)
+            );
+        }
     }
     assert!(make("modbus", &Opening::default()).is_none());
 }

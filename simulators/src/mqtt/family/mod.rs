@@ -24,21 +24,31 @@ pub use zigbee::{Bulb, Climate};
 
 use super::model::Model;
 
-/// Name of every family, the identifier of its device in [`make`], and where that speaks and listens.
-pub const FAMILIES: &[(&str, &str, &str)] = &[
-    ("tasmota", "plug", "tele/plug/#, stat/plug/#; cmnd/plug/POWER"),
-    ("zigbee-climate", "room", "zigbee2mqtt/room"),
-    ("zigbee-bulb", "bulb", "zigbee2mqtt/bulb; zigbee2mqtt/bulb/set"),
-    ("shelly", "switch", "switch/status/switch:0, switch/events/rpc; switch/rpc, switch/command/switch:0"),
-    ("homie", "boiler", "homie/boiler/tank/#; homie/boiler/tank/+/set"),
-    ("meter", "meter", "meters/meter/data"),
-    ("valve", "valve", "valves/valve/state; valves/valve/set"),
+/// Name of every family, the identifier of its device in [`make`], where that speaks, and where it listens.
+pub const FAMILIES: &[(&str, &str, &str, &str)] = &[
+    ("tasmota", "plug", "tele/plug/#, stat/plug/#", "cmnd/plug/POWER"),
+    ("zigbee-climate", "room", "zigbee2mqtt/room, zigbee2mqtt/room/availability", "zigbee2mqtt/room/get"),
+    (
+        "zigbee-bulb",
+        "bulb",
+        "zigbee2mqtt/bulb, zigbee2mqtt/bulb/availability",
+        "zigbee2mqtt/bulb/set, zigbee2mqtt/bulb/get",
+    ),
+    (
+        "shelly",
+        "switch",
+        "switch/status/switch:0, switch/events/rpc, switch/online",
+        "switch/rpc, switch/command/switch:0",
+    ),
+    ("homie", "boiler", "homie/boiler/#", "homie/boiler/tank/+/set"),
+    ("meter", "meter", "meters/meter/data, meters/meter/status", "nothing"),
+    ("valve", "valve", "valves/valve/state, valves/valve/availability", "valves/valve/set"),
 ];
 
 /// A device of a family, by its name in [`FAMILIES`]. The valve heats the room.
 #[must_use]
 pub fn make(family: &str, opening: &Opening) -> Option<Box<dyn Model>> {
-    let &(family, id, _) = FAMILIES.iter().find(|(known, ..)| *known == family)?;
+    let &(family, id, ..) = FAMILIES.iter().find(|(known, ..)| *known == family)?;
     Some(match family {
         "tasmota" => Box::new(Plug::new(id)),
         "zigbee-climate" => Box::new(Climate::new(id).heated_by(opening.clone())),

@@ -133,6 +133,28 @@ async fn remembers_sessions_on_disk_only() {
 }
 
 #[tokio::test]
+async fn cuts_a_connection_and_keeps_its_session() {
+    let broker = broker().await;
+    let options = |version| {
+        let options = ConnectOptions::new("a").with_protocol_version(version).with_clean_start(false);
+        options.with_session_expiry_interval(3600).with_resume_existing_session(true)
+    };
+    for version in BOTH {
+        let (client, _) = Client::with(&broker, options(version)).await.unwrap();
+        client.subscribe("a").await.unwrap();
+        soon(broker.cut("a")).await;
+        soon(broker.handle().wait_for(|handle| !handle.connected("a"))).await;
+        let other = Client::connect(&broker, "other", version).await;
+        other.publish("a", "while it was away").await;
+        let (mut client, result) = Client::with(&broker, options(version)).await.unwrap();
+        assert!(result.session_present);
+        client.subscribe("a").await.unwrap();
+        assert_eq!(client.next().await.payload, b"while it was away");
+        client.mqtt.disconnect().await.unwrap();
+    }
+}
+
+#[tokio::test]
 async fn speaks_tls_with_certificates_of_an_authority() {
     let folder = tempfile::tempdir().unwrap();
     Authority::new().unwrap().write(folder.path(), &["localhost", "127.0.0.1"]).unwrap();
