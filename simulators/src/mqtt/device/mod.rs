@@ -63,7 +63,7 @@ impl Settings {
 }
 
 /// A device in operation: it connects, and connects again, until it is stopped. Dropping it stops it as well, only
-/// without waiting and without a farewell.
+/// without waiting.
 #[derive(Debug)]
 pub struct Device<M> {
     shared: Arc<Shared<M>>,
