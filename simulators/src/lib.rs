@@ -6,3 +6,4 @@ pub mod boiler;
 mod dice;
 pub mod meter;
 pub mod modbus;
+pub mod mqtt;

@@ -41,7 +41,11 @@ enum Format {
 pub fn init(args: &LogArgs) -> WorkerGuard {
     let (queue, guard) = NonBlockingBuilder::default().buffered_lines_limit(LINES).finish(io::stderr());
     let writer = Lines { queue, told: Arc::default(), own: Arc::default(), format: args.log_format };
-    let level = if args.verbose { "info,fieldbridge=debug,rmcp=error" } else { "info,rmcp=error" };
+    let level = if args.verbose {
+        "info,fieldbridge=debug,rmcp=error,mqtt5=error"
+    } else {
+        "info,rmcp=error,mqtt5=error"
+    };
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     match args.log_format {

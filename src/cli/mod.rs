@@ -105,6 +105,8 @@ pub struct SimulateArgs {
     /// What goes wrong with every answer, such as delay-answers=800ms; several apply in their order (--help lists all)
     #[arg(long = "fault", value_name = "FAULT", long_help = simulate::fault_help())]
     pub faults: Vec<simulators::modbus::Fault>,
+    #[command(flatten)]
+    pub mqtt: simulate::MqttArgs,
 }
 
 impl Command {

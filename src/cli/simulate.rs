@@ -1,7 +1,9 @@
 //! `simulate`: the simulators alone, until a signal.
 //!
 //! The boiler house is a PLC on the network (TCP, TLS), its energy meter hangs on a serial line or behind a serial server.
-//! Faults stand between clients and servers, the same ones everywhere.
+//! Faults stand between clients and servers, the same ones everywhere. MQTT has a broker and faults of its own.
+
+mod mqtt;
 
 use std::{
     fmt::Write as _,
@@ -23,6 +25,8 @@ use simulators::{
 };
 use tracing::{info, warn};
 
+pub(super) use mqtt::MqttArgs;
+
 use super::{
     SimulateArgs,
     signals::{Signal, Signals},
@@ -40,6 +44,7 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let house = House::start();
     let meter = meter(&house);
+    let broker = args.mqtt.start().await?;
     let mut network = Network::new(args.faults.clone());
     for fault in &args.faults {
         warn!("fault on every answer: {fault}");
@@ -71,6 +76,9 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     #[cfg(unix)]
     drop(line);
     network.stop().await;
+    if let Some(broker) = broker {
+        broker.stop().await;
+    }
     meter.stop().await;
     house.stop().await;
     Ok(ExitCode::SUCCESS)
@@ -86,10 +94,15 @@ pub(super) fn meter(house: &House) -> Feed {
     })
 }
 
-/// All faults, for `--help`.
+/// All faults of Modbus, for `--help`.
 pub(super) fn fault_help() -> String {
-    let mut text = "What goes wrong with every answer. Several apply in their order.".to_owned();
-    for (name, argument, meaning) in FAULTS {
+    table("What goes wrong with every answer. Several apply in their order.", FAULTS)
+}
+
+/// Faults in words, one a line.
+fn table(title: &str, faults: &[(&str, &str, &str)]) -> String {
+    let mut text = title.to_owned();
+    for (name, argument, meaning) in faults {
         // Writing to a text does not fail.
         let _written = write!(text, "\n  {:<28} {meaning}", format!("{name}{argument}"));
     }
@@ -103,7 +116,7 @@ impl SimulateArgs {
         let line = self.modbus_rtu.is_some();
         #[cfg(not(unix))]
         let line = false;
-        !line && self.modbus.or(self.modbus_tls).or(self.modbus_rtu_tcp).is_none()
+        !line && self.mqtt.is_none() && self.modbus.or(self.modbus_tls).or(self.modbus_rtu_tcp).is_none()
     }
 
     #[cfg(unix)]

@@ -9,6 +9,7 @@ mod line;
 #[cfg(unix)]
 mod meter;
 mod modbus;
+mod mqtt;
 mod proxy;
 mod raw;
 mod transports;
