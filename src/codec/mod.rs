@@ -3,4 +3,5 @@
 
 pub mod modbus;
 pub mod payload;
+pub mod topic;
 pub mod value;

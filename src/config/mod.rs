@@ -4,6 +4,7 @@
 //! problems come in one list, each with file, line, key, value and what is allowed.
 
 mod address;
+mod broker;
 mod document;
 pub(crate) mod leaf;
 mod load;
@@ -18,6 +19,7 @@ mod site;
 mod tests;
 
 pub use address::{AddressError, modbus_address};
+pub use broker::{Announce, Login, MqttEndpoint, MqttVersion, Secret};
 pub(crate) use document::Document;
 pub use leaf::{HttpAddressError, http_address};
 pub use load::{load, load_text};

@@ -4,6 +4,7 @@ pub(crate) mod dialect;
 mod format;
 mod library;
 pub mod modbus;
+pub mod mqtt;
 mod overlap;
 mod place;
 pub(crate) mod raw;
