@@ -5,7 +5,7 @@
 use tracing::{info, warn};
 
 use super::WriteRequest;
-use crate::model::{Accepted, Outcome, Report, Value};
+use crate::model::{Accepted, Outcome, Party, Report, Value};
 
 pub(super) fn intent(request: &WriteRequest, accepted: &Accepted) {
     info!(
@@ -40,7 +40,7 @@ pub(super) fn outcome(request: &WriteRequest, report: &Report) {
                 code = report.code,
                 value = text(&report.value),
                 previous = text(&report.previous),
-                acknowledged = report.acknowledged,
+                acknowledged_by = report.acknowledged_by.map(Party::name),
                 said = report.message,
                 reason = request.reason,
                 "write ended"

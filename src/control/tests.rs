@@ -98,13 +98,12 @@ impl Plant {
 
     fn holds(&self, value: f64) {
         let value = Some(Value::F64(value));
-        let at = Instant::now();
         self.sink.publish(&mut vec![Update {
             tag: self.id,
             value,
             quality: Quality::Good,
             detail: None,
-            at,
+            at: Some(Instant::now()),
         }]);
     }
 

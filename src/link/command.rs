@@ -16,7 +16,7 @@ const CAPACITY: usize = 64;
 /// The last word on a write, spoken by whoever queued it.
 pub trait Permit: Send {
     /// Called once, synchronously, just before the write is encoded. `current` is what the device holds now,
-    /// where the command asked for it. After `Ok` the write counts as on its way.
+    /// where the command asked for it and the link can read. After `Ok` the write counts as on its way.
     fn grant(&mut self, current: Option<&Value>) -> Result<(), Report>;
 }
 
@@ -27,7 +27,7 @@ pub struct Command {
     pub tag: TagId,
     /// What the device shall hold.
     pub value: Value,
-    /// Whether the device's present value must be read and handed to the permit.
+    /// Whether the device's present value must be read and handed to the permit, where the link can read.
     pub read_first: bool,
     /// Nothing of this write leaves after it, and nobody waits for an answer after it.
     pub deadline: Instant,

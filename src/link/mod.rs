@@ -51,6 +51,8 @@ pub struct LinkError {
     /// The endpoint, such as `127.0.0.1:5020`.
     pub address: String,
     pub problem: String,
+    /// Whether somebody must change something before it passes: the next try can wait.
+    pub lasting: bool,
 }
 
 /// How a session ended.

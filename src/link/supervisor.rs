@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use tokio::time::{Instant, sleep_until};
 use tracing::{debug, info, warn};
 
-use super::{Driver, Host, Inbox, SessionEnd};
+use super::{Driver, Host, Inbox, LinkError, SessionEnd};
 use crate::model::LinkState;
 
 /// Delays between tries: exponential with jitter up to a cap, never zero, never given up.
@@ -53,16 +53,17 @@ pub async fn supervise<D: Driver>(
     while !inbox.is_stopped() {
         host.state(LinkState::Connecting, None);
         let mut up = None;
-        let problem = match session(name, &mut driver, &mut inbox, &*host, &mut up).await {
+        let End { problem, lasting } = match session(name, &mut driver, &mut inbox, &*host, &mut up).await {
             Ok(()) => break,
-            Err(problem) => problem,
+            Err(end) => end,
         };
+
         // A session that brought values, and lasted well beyond the delay before it, starts the delays anew; others
         // are failed tries.
         let fruitful = up.as_ref().is_some_and(|up| up.fruitful.load(Ordering::Relaxed));
         let lasted = up.as_ref().is_some_and(|up| up.since.elapsed() > delay * 4);
         attempt = if fruitful && lasted { 0 } else { attempt.saturating_add(1) };
-        delay = backoff.delay(attempt.saturating_sub(1), fastrand::f64());
+        delay = if lasting { backoff.cap } else { backoff.delay(attempt.saturating_sub(1), fastrand::f64()) };
         let retry_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
         // A device that stays away for a weekend is not worth a line every few seconds.
         if fruitful || problem != told {
@@ -84,6 +85,18 @@ struct Up {
     fruitful: Arc<AtomicBool>,
 }
 
+/// Why a session is over, or did not come about.
+struct End {
+    problem: String,
+    lasting: bool,
+}
+
+impl From<LinkError> for End {
+    fn from(error: LinkError) -> Self {
+        Self { problem: error.to_string(), lasting: error.lasting }
+    }
+}
+
 /// Connects and runs once, telling since when it was `up`; an error says how it ended, nothing that it was told to stop. A
 /// panic of the driver is an end like others.
 async fn session<D: Driver>(
@@ -92,7 +105,7 @@ async fn session<D: Driver>(
     inbox: &mut Inbox,
     host: &dyn Host,
     up: &mut Option<Up>,
-) -> Result<(), String> {
+) -> Result<(), End> {
     let whole = async {
         let Some(mut connection) = connect(driver, inbox).await? else { return Ok(()) };
         info!(connection = name, "connected");
@@ -103,7 +116,7 @@ async fn session<D: Driver>(
             let until = match driver.run(connection, inbox, &sink).await {
                 SessionEnd::Idle(until) => until,
                 SessionEnd::Stopped => return Ok(()),
-                SessionEnd::Lost(error) => return Err(error.to_string()),
+                SessionEnd::Lost(error) => return Err(error.into()),
             };
             debug!(connection = name, "closed while nothing is due");
             rest(inbox, until).await;
@@ -111,7 +124,7 @@ async fn session<D: Driver>(
             connection = tokio::select! {
                 biased;
                 () = inbox.stopped() => return Ok(()),
-                connection = driver.connect() => connection.map_err(|error| error.to_string())?,
+                connection = driver.connect() => connection?,
             };
         }
     };
@@ -120,16 +133,17 @@ async fn session<D: Driver>(
             .downcast_ref::<&str>()
             .copied()
             .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-        Err(format!("the driver failed: {}", text.unwrap_or("panic")))
+        let problem = format!("the driver failed: {}", text.unwrap_or("panic"));
+        Err(End { problem, lasting: false })
     })
 }
 
 /// Opens the transport, failing at once what is asked meanwhile; `None` where it is time to stop.
-async fn connect<D: Driver>(driver: &mut D, inbox: &mut Inbox) -> Result<Option<D::Connection>, String> {
+async fn connect<D: Driver>(driver: &mut D, inbox: &mut Inbox) -> Result<Option<D::Connection>, LinkError> {
     let mut connecting = pin!(driver.connect());
     loop {
         tokio::select! {
-            connection = &mut connecting => return connection.map(Some).map_err(|error| error.to_string()),
+            connection = &mut connecting => return connection.map(Some),
             command = inbox.next() => match command {
                 // Nothing waits for a link that is down: the command answers for itself.
                 Some(command) => drop(command),

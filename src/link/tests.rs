@@ -55,7 +55,9 @@ impl Driver for Script {
 
     async fn connect(&mut self) -> Result<Act, LinkError> {
         match self.0.pop_front().unwrap_or(Act::Serve) {
-            Act::FailToConnect => Err(LinkError { address: "plc".into(), problem: "refused".into() }),
+            Act::FailToConnect => {
+                Err(LinkError { address: "plc".into(), problem: "refused".into(), lasting: false })
+            }
             act => Ok(act),
         }
     }
@@ -75,14 +77,26 @@ impl Driver for Script {
             Act::LoseLater | Act::LoseLaterFruitless => {
                 if matches!(act, Act::LoseLater) {
                     let (value, quality, at) = (Some(Value::Null), Quality::Good, Instant::now());
-                    sink.publish(&mut vec![Update { tag: TagId(0), value, quality, detail: None, at }]);
+                    sink.publish(&mut vec![Update {
+                        tag: TagId(0),
+                        value,
+                        quality,
+                        detail: None,
+                        at: Some(at),
+                    }]);
                 }
                 tokio::time::sleep(Duration::from_secs(10)).await;
-                SessionEnd::Lost(LinkError { address: "plc".into(), problem: "closed".into() })
+                SessionEnd::Lost(LinkError {
+                    address: "plc".into(),
+                    problem: "closed".into(),
+                    lasting: false,
+                })
             }
-            Act::LoseAtOnce | Act::FailToConnect => {
-                SessionEnd::Lost(LinkError { address: "plc".into(), problem: "closed".into() })
-            }
+            Act::LoseAtOnce | Act::FailToConnect => SessionEnd::Lost(LinkError {
+                address: "plc".into(),
+                problem: "closed".into(),
+                lasting: false,
+            }),
         }
     }
 }

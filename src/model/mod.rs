@@ -11,7 +11,7 @@ mod tag;
 mod value;
 
 pub use ident::{DeviceId, InvalidPath, TagId, TagPath, is_segment};
-pub use outcome::{Outcome, Report, Rule};
+pub use outcome::{Outcome, Party, Report, Rule};
 pub use quality::{Quality, Reason};
 pub use sample::{DeviceState, LinkState, Sample, Update};
 pub use tag::{Accepted, Access, Definition, Device, Kind, Labels, Limits, Refusal, Setpoint, Tag};

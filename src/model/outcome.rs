@@ -9,7 +9,7 @@ pub enum Outcome {
     Confirmed,
     /// The device answered, but something else was read back.
     Differs,
-    /// The device acknowledged; reading back failed.
+    /// The device, or the broker before it, acknowledged; nothing tells what the device holds.
     Written,
     /// Sent to devices that answer nothing to it.
     Sent,
@@ -23,6 +23,13 @@ pub enum Outcome {
     Unknown,
     /// All rules passed; nothing was sent because nothing was asked to be.
     DryRun,
+}
+
+/// Who can acknowledge a write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Party {
+    Device,
+    Broker,
 }
 
 /// The rule that rejected a write.
@@ -58,8 +65,8 @@ pub struct Report {
     pub value: Option<Value>,
     /// The value before the write, where it is known.
     pub previous: Option<Value>,
-    /// Whether the device itself said that it took the write.
-    pub acknowledged: bool,
+    /// Who said that the write was taken.
+    pub acknowledged_by: Option<Party>,
     /// The device's own code of a refusal.
     pub code: Option<u8>,
     /// One sentence for a person.
@@ -90,6 +97,17 @@ impl Outcome {
     }
 }
 
+impl Party {
+    /// The name as it is served, such as `broker`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Device => "device",
+            Self::Broker => "broker",
+        }
+    }
+}
+
 impl Rule {
     /// The name as it is served, such as `raw_range`.
     #[must_use]
@@ -117,7 +135,7 @@ impl Report {
             requested: None,
             value: None,
             previous: None,
-            acknowledged: false,
+            acknowledged_by: None,
             code: None,
             message: message.into(),
         }

@@ -19,7 +19,9 @@ pub enum Reason {
     NotConnected,
     /// Three requests in a row timed out.
     DeviceSilent,
-    /// The device answered with an exception, or a gateway answered for it.
+    /// The device, or who keeps watch over it, says that it is not there.
+    DeviceOffline,
+    /// The device answered with an exception, or a gateway answered for it; or a broker refuses its messages.
     DeviceRefused,
     /// The value lies outside the tag's `range`; it is kept.
     OutOfRange,
@@ -27,8 +29,10 @@ pub enum Reason {
     NotAvailable,
     /// The bytes are no value of the tag's type.
     DecodeError,
-    /// No good sample for longer than `stale_after_ms`.
+    /// No good sample for longer than `stale_after_ms`, or none since the link came back.
     Stale,
+    /// A broker kept it for whoever comes; nobody knows for how long.
+    Retained,
 }
 
 impl Quality {
@@ -53,15 +57,17 @@ impl Quality {
 
 impl Reason {
     /// Every reason, for schemas.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::NeverRead,
         Self::NotConnected,
         Self::DeviceSilent,
+        Self::DeviceOffline,
         Self::DeviceRefused,
         Self::NotAvailable,
         Self::OutOfRange,
         Self::DecodeError,
         Self::Stale,
+        Self::Retained,
     ];
 
     /// The name as it is served, such as `not_connected`.
@@ -71,11 +77,13 @@ impl Reason {
             Self::NeverRead => "never_read",
             Self::NotConnected => "not_connected",
             Self::DeviceSilent => "device_silent",
+            Self::DeviceOffline => "device_offline",
             Self::DeviceRefused => "device_refused",
             Self::NotAvailable => "not_available",
             Self::OutOfRange => "out_of_range",
             Self::DecodeError => "decode_error",
             Self::Stale => "stale",
+            Self::Retained => "retained",
         }
     }
 }

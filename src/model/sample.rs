@@ -13,7 +13,8 @@ pub struct Sample {
     pub quality: Quality,
     /// The label of a good value; else a code or text beside the reason, such as `exception 0x02 (illegal data address)`.
     pub detail: Option<Arc<str>>,
-    /// A moment since which the value was taken from the device: when it was asked for; `None` until a first value came.
+    /// A moment since which the value was taken from the device: when it was asked for; `None` until a first value came,
+    /// and where nobody knows.
     pub source_time: Option<SystemTime>,
     /// The same moment on the monotonic clock, for ages.
     pub taken: Option<Instant>,
@@ -29,8 +30,9 @@ pub struct Update {
     pub value: Option<Value>,
     pub quality: Quality,
     pub detail: Option<Arc<str>>,
-    /// When the value was asked for, or came unasked: it is no older than that. Unused where there is no value.
-    pub at: Instant,
+    /// When the value was asked for, or came unasked: it is no older than that; `None` where nobody knows how old it is.
+    /// Unused where there is no value.
+    pub at: Option<Instant>,
 }
 
 /// State of the link that one or more devices share.
@@ -53,6 +55,8 @@ pub enum DeviceState {
     Online,
     /// Three requests in a row timed out.
     Silent,
+    /// It, or who keeps watch over it, says that it is not there.
+    Offline,
     /// It, or the gateway before it, refuses what is asked.
     Refused,
 }
@@ -77,6 +81,7 @@ impl DeviceState {
             Self::Waiting => "waiting",
             Self::Online => "online",
             Self::Silent => "silent",
+            Self::Offline => "offline",
             Self::Refused => "refused",
         }
     }

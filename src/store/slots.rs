@@ -79,8 +79,9 @@ impl TagSlot {
         let value = match update.value {
             Some(value) => {
                 // A value that was on its way for long is as old as the question for it.
-                sample.source_time = time.checked_sub(now.saturating_duration_since(update.at));
-                sample.taken = Some(update.at.min(now));
+                let age = update.at.map(|at| now.saturating_duration_since(at));
+                sample.source_time = age.and_then(|age| time.checked_sub(age));
+                sample.taken = update.at.map(|at| at.min(now));
                 mem::replace(&mut sample.value, value)
             }
             None => sample.value.clone(),
@@ -198,7 +199,7 @@ impl Slots {
         let (now, time) = (Instant::now(), SystemTime::now());
         let mut changed = Vec::new();
         for id in tags {
-            let update = Update { tag: id, value: None, quality, detail: detail.cloned(), at: now };
+            let update = Update { tag: id, value: None, quality, detail: detail.cloned(), at: None };
             if self.tag_mut(id).is_some_and(|slot| slot.apply(id, update, now, time)) {
                 changed.push(id);
             }

@@ -71,7 +71,13 @@ impl Plant {
 }
 
 fn good(tag: TagId, value: f64) -> Update {
-    Update { tag, value: Some(Value::F64(value)), quality: Quality::Good, detail: None, at: Instant::now() }
+    Update {
+        tag,
+        value: Some(Value::F64(value)),
+        quality: Quality::Good,
+        detail: None,
+        at: Some(Instant::now()),
+    }
 }
 
 fn publish(sink: &Sink, update: Update) {

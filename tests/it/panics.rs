@@ -31,7 +31,7 @@ impl Driver for Shaky {
             value,
             quality: Quality::Good,
             detail: None,
-            at: Instant::now(),
+            at: Some(Instant::now()),
         }]);
         if self.sessions == 1 {
             // Lets the subscriber see the first value.

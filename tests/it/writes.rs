@@ -4,7 +4,7 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use fieldbridge::{
     control::WriteRequest,
-    model::{Outcome, Quality, Reason, Rule, Value},
+    model::{Outcome, Party, Quality, Reason, Rule, Value},
 };
 use simulators::modbus::{Server, Tables};
 
@@ -62,7 +62,7 @@ async fn a_write_is_confirmed_by_what_the_device_holds() {
     let report = plant.write("boiler/setpoint", "71.26").await;
     assert_eq!(report.outcome, Outcome::Confirmed);
     assert_eq!((report.requested, report.value), (Some(Value::F64(71.26)), Some(Value::F64(71.3))));
-    assert_eq!((report.previous, report.acknowledged), (Some(Value::F64(65.0)), true));
+    assert_eq!((report.previous, report.acknowledged_by), (Some(Value::F64(65.0)), Some(Party::Device)));
     assert_eq!(plc.handle().unit(1).unwrap().holding(10), Some(713));
     assert_eq!(
         plant.value("boiler/setpoint"),

@@ -125,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 value: None,
                 quality: Quality::Uncertain(Reason::Stale),
                 detail: Some("a write to it is in doubt".into()),
-                at: now,
+                at: Some(now),
             });
             self.sink.publish(&mut self.batch);
         }

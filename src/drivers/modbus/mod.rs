@@ -139,9 +139,11 @@ impl Modbus {
         };
         match Session::new(start, inbox.stop()).run(inbox).await {
             session::End::Stopped => SessionEnd::Stopped,
-            session::End::Lost(problem) => {
-                SessionEnd::Lost(LinkError { address: self.endpoint.transport.address().to_owned(), problem })
-            }
+            session::End::Lost(problem) => SessionEnd::Lost(LinkError {
+                address: self.endpoint.transport.address().to_owned(),
+                problem,
+                lasting: false,
+            }),
             session::End::Idle(until, parked) => {
                 self.parked = Some(parked);
                 SessionEnd::Idle(until)

@@ -500,12 +500,18 @@ impl Entry {
                     Some(range) => (Quality::Bad(Reason::OutOfRange), Some(range.detail.clone())),
                     None => (Quality::Good, self.codec.label(&value)),
                 };
-                Update { tag: self.id, value: Some(value), quality, detail, at }
+                Update { tag: self.id, value: Some(value), quality, detail, at: Some(at) }
             }
             Err(fault) => {
                 let reason = fault.reason();
                 let detail = (reason != Reason::NotAvailable).then(|| fault.to_string().into());
-                Update { tag: self.id, value: Some(Value::Null), quality: Quality::Bad(reason), detail, at }
+                Update {
+                    tag: self.id,
+                    value: Some(Value::Null),
+                    quality: Quality::Bad(reason),
+                    detail,
+                    at: Some(at),
+                }
             }
         }
     }

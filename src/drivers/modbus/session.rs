@@ -463,7 +463,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             }
             let quality = Quality::Bad(reason);
             let detail = Some(detail.clone());
-            self.batch.push(Update { tag, value: None, quality, detail, at: Instant::now() });
+            self.batch.push(Update { tag, value: None, quality, detail, at: Some(Instant::now()) });
         }
         self.sink.publish(&mut self.batch);
     }

@@ -362,7 +362,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     value: None,
                     quality: Quality::Uncertain(Reason::Stale),
                     detail: Some(detail.clone()),
-                    at: Instant::now(),
+                    at: Some(Instant::now()),
                 });
             }
         }

@@ -5,7 +5,7 @@ use tokio_modbus::ExceptionCode;
 use super::session::End;
 use crate::{
     codec::{modbus::exception_text, value::Fault},
-    model::{Outcome, Refusal, Report, Value},
+    model::{Outcome, Party, Refusal, Report, Value},
 };
 
 /// What the device said to the frame.
@@ -88,7 +88,8 @@ pub(super) fn verdict(said: &Said, held: Result<&Held, &str>, late: &str) -> Rep
         Err(problem) => (unread, None, format!("reading back failed: {problem}")),
     };
     let code = code.map(u8::from);
-    Report { value, acknowledged, code, ..Report::new(outcome, format!("{said}; {held}")) }
+    let acknowledged_by = acknowledged.then_some(Party::Device);
+    Report { value, acknowledged_by, code, ..Report::new(outcome, format!("{said}; {held}")) }
 }
 
 pub(super) fn rejected(refusal: &Refusal) -> Report {

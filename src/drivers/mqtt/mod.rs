@@ -44,7 +44,11 @@ impl Driver for Mqtt {
 
     async fn connect(&mut self) -> Result<(), LinkError> {
         let _unused = Secret::Variable(String::new());
-        Err(LinkError { address: self.endpoint.address.clone(), problem: "not built".to_owned() })
+        Err(LinkError {
+            address: self.endpoint.address.clone(),
+            problem: "not built".to_owned(),
+            lasting: false,
+        })
     }
 
     async fn run(&mut self, (): (), _inbox: &mut Inbox, _sink: &Sink) -> SessionEnd {

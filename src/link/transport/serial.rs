@@ -37,7 +37,7 @@ pub struct Port(SerialStream);
 /// Opens a port for us alone, with nothing left in its buffers.
 pub fn open(settings: &Settings) -> Result<Port, LinkError> {
     let Settings { path, baud, parity, stop_bits } = settings;
-    let fail = |problem: String| LinkError { address: path.clone(), problem };
+    let fail = |problem: String| LinkError { address: path.clone(), problem, lasting: false };
     if is_other(Path::new(path)) {
         return Err(fail("not a serial port".to_owned()));
     }

@@ -28,7 +28,7 @@ pub async fn connect(address: &str, limit: Duration) -> Result<TcpStream, LinkEr
         Ok(Err(error)) => error.to_string(),
         Err(_elapsed) => format!("no connection within {} ms", limit.as_millis()),
     };
-    Err(LinkError { address: address.to_owned(), problem })
+    Err(LinkError { address: address.to_owned(), problem, lasting: false })
 }
 
 #[cfg_attr(not(target_os = "linux"), expect(unused_variables, reason = "only Linux bounds the time"))]

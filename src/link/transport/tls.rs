@@ -41,19 +41,27 @@ pub async fn connect(
     limit: Duration,
     security: &Security,
 ) -> Result<(TlsStream<TcpStream>, Delivery), LinkError> {
-    let fail = |problem: String| LinkError { address: address.to_owned(), problem };
-    let config = client(security.clone()).await.map_err(fail)?;
+    let fail = |problem: String, lasting| LinkError { address: address.to_owned(), problem, lasting };
+    let config = client(security.clone()).await.map_err(|problem| fail(problem, true))?;
     let name = tls::server_name(address, security.server_name.as_deref()).ok_or_else(|| {
-        fail("no certificate can have such a name: set `server_name` to the one in the device's".to_owned())
+        fail(
+            "no certificate can have such a name: set `server_name` to the one in the device's".to_owned(),
+            true,
+        )
     })?;
     let until = Instant::now() + limit;
     let stream = tcp::connect(address, limit).await?;
     let delivery = Delivery::of(&stream);
     match timeout_at(until, TlsConnector::from(Arc::new(config)).connect(name.clone(), stream)).await {
         Ok(Ok(stream)) => Ok((stream, delivery)),
-        Ok(Err(error)) => Err(fail(explain(&error, security, &name))),
-        Err(_elapsed) => Err(fail(format!("no TLS handshake within {} ms", limit.as_millis()))),
+        Ok(Err(error)) => Err(fail(explain(&error, security, &name), is_lasting(&error))),
+        Err(_elapsed) => Err(fail(format!("no TLS handshake within {} ms", limit.as_millis()), false)),
     }
+}
+
+/// Whether a handshake failed by what the two sides are, and not by what carried it.
+fn is_lasting(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Error>())
 }
 
 /// Reads the files off the threads that serve the links: a disk may be slow.

@@ -16,8 +16,8 @@ use crate::{
     link::{Host, Sink, queue},
     mcp::Mcp,
     model::{
-        Accepted, Access, Definition, Device, Kind, Labels, Limits, LinkState, Outcome, Quality, Refusal,
-        Report, Setpoint, Tag, TagId, TagPath, Update, Value,
+        Accepted, Access, Definition, Device, Kind, Labels, Limits, LinkState, Outcome, Party, Quality,
+        Refusal, Report, Setpoint, Tag, TagId, TagPath, Update, Value,
     },
     store::{Connection, DeviceLayout, Layout, Store, TagLayout},
 };
@@ -159,7 +159,7 @@ impl Plant {
                 let value = command.value.clone();
                 log.lock().push(value.clone());
                 let mut report = Report::new(Outcome::Confirmed, "read back equal");
-                report.acknowledged = true;
+                report.acknowledged_by = Some(Party::Device);
                 report.value = Some(value);
                 command.answer(report);
             }
@@ -174,14 +174,14 @@ impl Plant {
 
     pub(in crate::mcp) fn publish(&self, path: &str, value: Value) {
         let (tag, at) = (self.id(path), tokio::time::Instant::now());
-        let update = Update { tag, value: Some(value), quality: Quality::Good, detail: None, at };
+        let update = Update { tag, value: Some(value), quality: Quality::Good, detail: None, at: Some(at) };
         self.sink.publish(&mut vec![update]);
     }
 
     /// Gives a tag a value with a detail.
     pub(in crate::mcp) fn say(&self, path: &str, value: Value, quality: Quality, detail: &str) {
         let (tag, at) = (self.id(path), tokio::time::Instant::now());
-        let update = Update { tag, value: Some(value), quality, detail: Some(detail.into()), at };
+        let update = Update { tag, value: Some(value), quality, detail: Some(detail.into()), at: Some(at) };
         self.sink.publish(&mut vec![update]);
     }
 
@@ -189,8 +189,13 @@ impl Plant {
     pub(in crate::mcp) fn publish_all(&self, value: &Value) {
         let catalogue = self.store.catalogue();
         let at = tokio::time::Instant::now();
-        let update =
-            |tag| Update { tag, value: Some(value.clone()), quality: Quality::Good, detail: None, at };
+        let update = |tag| Update {
+            tag,
+            value: Some(value.clone()),
+            quality: Quality::Good,
+            detail: None,
+            at: Some(at),
+        };
         self.sink.publish(&mut catalogue.tags().iter().map(|entry| update(entry.id)).collect());
     }
 

@@ -14,7 +14,7 @@ use super::{
 use crate::{
     control::WriteRequest,
     mcp::{Mcp, json, page::ANSWER_BYTES},
-    model::{Kind, Outcome, Report, Tag, Value},
+    model::{Kind, Outcome, Party, Report, Tag, Value},
     store::Catalogue,
 };
 
@@ -91,7 +91,7 @@ pub(super) fn tool() -> Tool {
             "label": schema::text("Word for value, where it has one."),
             "previous": { "description": "The value before, where it is known. A long array may be left out." },
             "unit": schema::text("Engineering unit of the values."),
-            "acknowledged_by": schema::text("Who said that the write was taken: device."),
+            "acknowledged_by": schema::text("Who said that the write was taken: device or broker."),
             "rule": schema::text("The rule that rejected it; arguments where the call itself is wrong."),
             "code": { "type": "integer", "description": "The device's own code of a refusal." },
             "message": schema::text("What happened, in one sentence.")
@@ -139,7 +139,7 @@ pub(super) async fn call(mcp: &Mcp, catalogue: &Catalogue, wanted: Wanted, call:
 }
 
 fn answer(path: &str, tag: Option<&Tag>, report: &Report) -> Answer {
-    let Report { outcome, requested, value, previous, acknowledged, code, message } = report;
+    let Report { outcome, requested, value, previous, acknowledged_by, code, message } = report;
     let kind = tag.map_or(Kind::Float64, |tag| tag.definition.kind);
     let json = |value: &Option<Value>| value.as_ref().map(|value| json::value(value, kind));
     let row = Row {
@@ -150,7 +150,7 @@ fn answer(path: &str, tag: Option<&Tag>, report: &Report) -> Answer {
         label: tag.zip(value.as_ref()).and_then(|(tag, value)| json::label(tag, value)),
         previous: json(previous),
         unit: tag.and_then(|tag| tag.definition.unit.as_deref()),
-        acknowledged_by: acknowledged.then_some("device"),
+        acknowledged_by: acknowledged_by.map(Party::name),
         rule: match outcome {
             Outcome::Rejected(rule) => Some(rule.name()),
             _ => None,
@@ -226,7 +226,7 @@ mod tests {
         report.requested = Some(Value::F64(21.37));
         report.value = Some(Value::F64(21.4));
         report.previous = Some(Value::F64(20.0));
-        report.acknowledged = true;
+        report.acknowledged_by = Some(Party::Device);
         let tag = a_tag();
         let confirmed = answer("boiler/setpoint", Some(&tag), &report);
         assert!(!confirmed.failed);

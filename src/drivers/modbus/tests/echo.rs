@@ -101,7 +101,7 @@ async fn a_line_that_echoes_reads_and_writes_as_any_other() {
                 "{}",
                 report.message
             );
-            assert!(report.acknowledged);
+            assert!(report.acknowledged_by.is_some());
         }
         assert_eq!(writes(&log), 4);
         assert_eq!((rig.count(|c| &c.garbled), rig.count(|c| &c.timeouts)), (0, 0));
@@ -111,7 +111,7 @@ async fn a_line_that_echoes_reads_and_writes_as_any_other() {
         let mut outcomes = Vec::new();
         for (id, value) in SETPOINTS {
             let report = rig.write(id, value).await.unwrap();
-            assert!(!report.acknowledged, "{}", report.message);
+            assert!(!report.acknowledged_by.is_some(), "{}", report.message);
             outcomes.push(report.outcome);
         }
         assert_eq!(outcomes, [Outcome::Unknown, Outcome::NotSent, Outcome::NotSent, Outcome::NotSent]);
@@ -131,7 +131,12 @@ async fn a_write_is_the_first_of_a_line_that_echoes() {
                 let log = echoing(peer, heard, between, obedient(dead));
                 let report = report.await.unwrap();
                 let expected = if is_dead { Outcome::Unknown } else { Outcome::Confirmed };
-                assert_eq!((report.outcome, report.acknowledged), (expected, !is_dead), "{}", report.message);
+                assert_eq!(
+                    (report.outcome, report.acknowledged_by.is_some()),
+                    (expected, !is_dead),
+                    "{}",
+                    report.message
+                );
                 assert_eq!(writes(&log), 1);
                 rig.stopped().await;
             }
@@ -169,7 +174,7 @@ async fn what_may_be_an_echo_is_no_acknowledgement() {
         let report = report.await.unwrap();
         assert_eq!(report.outcome, outcome, "{}", report.message);
         // Two of the same: one of them was the device's.
-        assert_eq!(report.acknowledged, echoes && answers);
+        assert_eq!(report.acknowledged_by.is_some(), echoes && answers);
         rig.stopped().await;
         script.await.unwrap();
     }
@@ -221,7 +226,12 @@ async fn a_spoilt_answer_to_a_write_is_settled_by_reading_back() {
     });
     sleep(SECOND).await;
     let report = rig.write(1, Value::U64(7)).await.unwrap();
-    assert_eq!((report.outcome, report.acknowledged), (Outcome::Confirmed, false), "{}", report.message);
+    assert_eq!(
+        (report.outcome, report.acknowledged_by.is_some()),
+        (Outcome::Confirmed, false),
+        "{}",
+        report.message
+    );
     assert!(report.message.starts_with("an answer whose checksum is wrong"), "{}", report.message);
     assert_eq!((writes(&log), rig.count(|counters| &counters.garbled)), (1, 1));
     rig.stopped().await;

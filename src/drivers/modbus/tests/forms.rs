@@ -462,7 +462,12 @@ async fn a_broadcast_is_sent_and_not_waited_for() {
         assert!(log.lock().unwrap().drain(..).all(|asked| asked.unit_id == 9), "nothing of it is read");
         let asked = Instant::now();
         let report = rig.write(900, Value::U64(7)).await.unwrap();
-        assert_eq!((report.outcome, report.acknowledged), (Outcome::Sent, false), "{}", report.message);
+        assert_eq!(
+            (report.outcome, report.acknowledged_by.is_some()),
+            (Outcome::Sent, false),
+            "{}",
+            report.message
+        );
         assert!(asked.elapsed() < 10 * MS);
         sleep(SECOND).await;
         // What it reached is read again, after a pause in which the devices carry it out.
@@ -544,7 +549,12 @@ async fn a_deadline_before_a_device_settled_is_kept() {
     let asked = Instant::now();
     let report = rig.write_by(1, Value::U64(7), false, 3 * SECOND, Grant::default()).await.unwrap();
     assert_eq!(asked.elapsed(), 3 * SECOND);
-    assert_eq!((report.outcome, report.acknowledged), (Outcome::Written, true), "{}", report.message);
+    assert_eq!(
+        (report.outcome, report.acknowledged_by.is_some()),
+        (Outcome::Written, true),
+        "{}",
+        report.message
+    );
     assert!(report.message.contains("less time than the device needs to settle"), "{}", report.message);
     rig.stopped().await;
 }
@@ -563,7 +573,12 @@ async fn a_stop_while_a_device_settles_judges_only_what_it_holds_already() {
         assert_eq!(asked.elapsed(), Duration::ZERO);
         for report in reports {
             let report = report.await.unwrap();
-            assert_eq!((report.outcome, report.acknowledged), (outcome, true), "{}", report.message);
+            assert_eq!(
+                (report.outcome, report.acknowledged_by.is_some()),
+                (outcome, true),
+                "{}",
+                report.message
+            );
         }
         assert_eq!(log.lock().unwrap().iter().filter(|asked| asked.is_write()).count(), 3);
     }

@@ -123,7 +123,11 @@ impl Driver for Piped {
         if self.refused.load(Ordering::Relaxed) {
             // As `Modbus::connect` does it.
             self.driver.parked = None;
-            return Err(LinkError { address: "plc:502".to_owned(), problem: "refused".to_owned() });
+            return Err(LinkError {
+                address: "plc:502".to_owned(),
+                problem: "refused".to_owned(),
+                lasting: false,
+            });
         }
         let (ours, theirs) = duplex(4096);
         drop(self.peers.send((Instant::now(), Peer(theirs, false))));

@@ -168,7 +168,11 @@ async fn a_late_exception_is_no_answer_to_another_write() {
             let second = rig.write(200, Value::U64(200));
             assert_eq!(first.await.unwrap().outcome, Outcome::Unknown);
             let second = second.await.unwrap();
-            assert_eq!((second.outcome, second.acknowledged), (Outcome::Confirmed, true), "{second:?}");
+            assert_eq!(
+                (second.outcome, second.acknowledged_by.is_some()),
+                (Outcome::Confirmed, true),
+                "{second:?}"
+            );
             rig.stopped().await;
             let log = log.lock().unwrap();
             let writes: Vec<_> = log
