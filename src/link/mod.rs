@@ -98,11 +98,13 @@ pub trait Host: Send + Sync + 'static {
 pub struct Counters {
     pub sessions: AtomicU64,
     pub requests: AtomicU64,
+    /// Messages that came unasked.
+    pub messages: AtomicU64,
     pub timeouts: AtomicU64,
     pub exceptions: AtomicU64,
-    /// Late and foreign answers that were dropped.
+    /// Late and foreign answers, and messages that nobody wants, which were dropped.
     pub dropped: AtomicU64,
-    /// Answers that arrived spoilt.
+    /// Answers and messages that arrived spoilt.
     pub garbled: AtomicU64,
     /// Requests that were asked again since the device was busy or its answer spoilt.
     pub retries: AtomicU64,
@@ -113,10 +115,11 @@ pub struct Counters {
 impl Counters {
     /// Every count with its name.
     #[must_use]
-    pub fn all(&self) -> [(&'static str, u64); 8] {
+    pub fn all(&self) -> [(&'static str, u64); 9] {
         [
             ("sessions", &self.sessions),
             ("requests", &self.requests),
+            ("messages", &self.messages),
             ("timeouts", &self.timeouts),
             ("exceptions", &self.exceptions),
             ("dropped", &self.dropped),

@@ -70,6 +70,16 @@ pub struct Availability {
 }
 
 impl Qos {
+    /// By its number in packets; the highest for what is none.
+    #[must_use]
+    pub fn from_level(level: u8) -> Self {
+        match level {
+            0 => Self::AtMostOnce,
+            1 => Self::AtLeastOnce,
+            _ => Self::ExactlyOnce,
+        }
+    }
+
     /// As it stands in packets.
     #[must_use]
     pub fn level(self) -> u8 {

@@ -62,6 +62,16 @@ impl Filters {
         &self.list
     }
 
+    /// The number in [`Filters::list`] of the filter that brings all messages of a pattern, of those that this was made
+    /// for.
+    #[must_use]
+    pub fn serving(&self, pattern: &Pattern) -> Option<usize> {
+        match pattern.topic() {
+            Some(topic) => self.first(&topic),
+            None => self.index.covers(&pattern.filter()).into_iter().min(),
+        }
+    }
+
     /// The number in [`Filters::list`] of the first filter that matches `topic`.
     #[must_use]
     pub fn first(&self, topic: &str) -> Option<usize> {

@@ -61,7 +61,7 @@ pub async fn connect(
 
 /// Whether a handshake failed by what the two sides are, and not by what carried it.
 fn is_lasting(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Error>())
+    error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()).is_some()
 }
 
 /// Reads the files off the threads that serve the links: a disk may be slow.

@@ -111,7 +111,7 @@ async fn a_line_that_echoes_reads_and_writes_as_any_other() {
         let mut outcomes = Vec::new();
         for (id, value) in SETPOINTS {
             let report = rig.write(id, value).await.unwrap();
-            assert!(!report.acknowledged_by.is_some(), "{}", report.message);
+            assert!(report.acknowledged_by.is_none(), "{}", report.message);
             outcomes.push(report.outcome);
         }
         assert_eq!(outcomes, [Outcome::Unknown, Outcome::NotSent, Outcome::NotSent, Outcome::NotSent]);

@@ -235,7 +235,7 @@ async fn exceptions_that_leave_it_open_are_settled_by_reading_back() {
             let report = rig.write(1, Value::U64(7)).await.unwrap();
             assert_eq!((report.outcome, report.code), (outcome, Some(code)), "{}", report.message);
             assert_eq!(report.value, held.map(|held| Value::U64(held.into())));
-            assert!(!report.acknowledged_by.is_some());
+            assert!(report.acknowledged_by.is_none());
             let named = format!("the write was answered with exception 0x{code:02X}");
             assert!(report.message.starts_with(&named), "{}", report.message);
             assert_eq!(frames(&log).iter().filter(|pdu| pdu[0] == 6).count(), 1);

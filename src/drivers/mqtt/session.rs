@@ -1,0 +1,252 @@
+//! One session: subscribes, takes messages and writes until the connection ends or it is time to stop.
+
+use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
+
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, OptionFuture},
+    stream::FuturesUnordered,
+};
+use tokio::time::{sleep_until, timeout};
+
+use super::{
+    client::{Ack, Event, Events, Failure, Granted, Outgoing, Sender, Welcome},
+    plant::Plant,
+    write::{self, Writes},
+};
+use crate::{
+    codec::payload::Bounds,
+    config::Announce,
+    link::{Counters, Inbox, Sink, transport::Delivery},
+    model::{DeviceState, Quality, Reason, Update},
+    profile::mqtt::Qos,
+};
+
+/// What a session is given.
+pub(super) struct Session<'a> {
+    pub(super) plant: &'a mut Plant,
+    pub(super) sender: Sender,
+    pub(super) delivery: Delivery,
+    pub(super) sink: &'a Sink,
+    pub(super) counters: &'a Counters,
+    pub(super) bounds: Bounds,
+    pub(super) announce: Option<&'a Announce>,
+    pub(super) batch: Vec<Update>,
+    pub(super) writes: Writes,
+    pub(super) acks: FuturesUnordered<BoxFuture<'static, (u64, Ack)>>,
+    pub(super) grants: FuturesUnordered<BoxFuture<'static, Answer>>,
+    /// Subscriptions that are not asked for yet: the places of their filters, and an identifier.
+    pub(super) wanted: VecDeque<(Vec<usize>, Option<usize>)>,
+}
+
+/// What the broker says to filters, by their places.
+type Answer = (Vec<usize>, Option<Vec<Granted>>);
+
+/// How a session ended.
+pub(super) enum End {
+    Stopped,
+    Lost(Failure),
+}
+
+/// Filters of one SUBSCRIBE, and bytes of them.
+const FILTERS: usize = 100;
+const FILTER_BYTES: usize = 32_768;
+/// SUBSCRIBEs that are open at once.
+const OPEN_GRANTS: usize = 16;
+/// How long a last word may take on its way out.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+impl Session<'_> {
+    /// Serves the session to its end, and answers every write that it took.
+    pub(super) async fn run(mut self, events: &mut Events, welcome: Welcome, inbox: &mut Inbox) -> End {
+        self.begin(welcome);
+        let end = self.serve(events, inbox).await;
+        if let End::Stopped = end {
+            self.leave(events).await;
+        }
+        self.close_all();
+        end
+    }
+
+    async fn serve(&mut self, events: &mut Events, inbox: &mut Inbox) -> End {
+        loop {
+            // To be driven to its end: halfway dropped it may lose what it read.
+            let mut next = pin!(events.next());
+            let event = loop {
+                let due = OptionFuture::from(self.next_due().map(sleep_until));
+                let has_room = self.writes.len() < write::MOST;
+                let stopped = inbox.stopped();
+                tokio::select! {
+                    biased;
+                    command = inbox.next(), if has_room => match command {
+                        Some(command) => self.write(command),
+                        None => return End::Stopped,
+                    },
+                    () = stopped, if !has_room => return End::Stopped,
+                    Some((number, ack)) = self.acks.next(), if !self.acks.is_empty() => self.acked(number, ack),
+                    Some((filters, granted)) = self.grants.next(), if !self.grants.is_empty() => {
+                        self.granted(&filters, granted);
+                    }
+                    Some(()) = due => match self.due() {
+                        Ok(()) => {}
+                        Err(failure) => return End::Lost(failure),
+                    },
+                    event = &mut next => break event,
+                }
+            };
+            match event {
+                Ok(Event::Message(message)) => self.message(&message),
+                Ok(Event::Other) => {}
+                Err(failure) => return End::Lost(failure),
+            }
+        }
+    }
+
+    /// Says what still holds of what was known, subscribes, and announces us.
+    fn begin(&mut self, welcome: Welcome) {
+        if !welcome.session_present {
+            self.plant.granted.fill(None);
+            for presence in &mut self.plant.stations {
+                presence.signs.fill(None);
+                presence.is_heard = false;
+            }
+        }
+        for presence in &mut self.plant.stations {
+            presence.told = presence.state();
+            self.sink.device(presence.device, presence.told.0, presence.told.1.as_deref());
+        }
+        let Plant { tags, granted, .. } = &mut *self.plant;
+        for tag in tags {
+            let is_missing = !(welcome.session_present && tag.is_seamless && tag.is_kept(granted));
+            if is_missing && !matches!(tag.quality, Quality::Bad(_)) {
+                tag.quality = Quality::Uncertain(Reason::Stale);
+                tag.detail = Some("no message since the connection came back".into());
+            }
+            let (quality, detail) = (tag.quality, tag.detail.clone());
+            self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: None });
+        }
+        self.publish();
+        self.wanted = self.wanted(welcome.has_identifiers);
+        self.subscribe();
+        if let Some(announce) = self.announce {
+            // Whether it arrives is seen by who waits for it.
+            drop(self.say(announce, &announce.online));
+        }
+    }
+
+    /// The subscriptions that the broker does not have: those with wildcards alone, so that each has its identifier.
+    fn wanted(&self, has_identifiers: bool) -> VecDeque<(Vec<usize>, Option<usize>)> {
+        let mut wanted = VecDeque::new();
+        let (mut plain, mut bytes) = (Vec::new(), 0);
+        for (place, (filter, _)) in self.plant.filters.list().iter().enumerate() {
+            if matches!(self.plant.granted.get(place), Some(Some(Ok(_)))) {
+                continue;
+            }
+            if has_identifiers && filter.contains(['+', '#']) {
+                wanted.push_back((vec![place], Some(place + 1)));
+                continue;
+            }
+            if plain.len() == FILTERS || bytes + filter.len() > FILTER_BYTES && !plain.is_empty() {
+                wanted.push_back((std::mem::take(&mut plain), None));
+                bytes = 0;
+            }
+            plain.push(place);
+            bytes += filter.len();
+        }
+        if !plain.is_empty() {
+            wanted.push_back((plain, None));
+        }
+        wanted
+    }
+
+    fn subscribe(&mut self) {
+        while self.grants.len() < OPEN_GRANTS
+            && let Some((places, identifier)) = self.wanted.pop_front()
+        {
+            let list = self.plant.filters.list();
+            let filters = places.iter().filter_map(|place| list.get(*place));
+            let filters =
+                filters.map(|(filter, qos)| (filter.clone(), Qos::from_level(*qos))).collect::<Vec<_>>();
+            match self.sender.subscribe(&filters, identifier) {
+                Ok(answer) => self.grants.push(answer.map(|granted| (places, granted)).boxed()),
+                Err(problem) => self.refuse(&places, &problem),
+            }
+        }
+    }
+
+    fn granted(&mut self, places: &[usize], granted: Option<Vec<Granted>>) {
+        let Some(granted) = granted else { return };
+        for (place, granted) in places.iter().zip(granted) {
+            if let Err(code) = granted {
+                self.refuse(&[*place], &code.to_string());
+            }
+            if let Some(known) = self.plant.granted.get_mut(*place) {
+                *known = Some(granted);
+            }
+        }
+        self.subscribe();
+    }
+
+    /// What the broker does not let us hear is bad.
+    fn refuse(&mut self, places: &[usize], problem: &str) {
+        for place in places {
+            let Some((filter, _)) = self.plant.filters.list().get(*place) else { continue };
+            let detail: Arc<str> =
+                format!("the broker refuses the subscription to {filter}: {problem}").into();
+            for tag in self.plant.tags.iter_mut().filter(|tag| tag.filters.contains(place)) {
+                let (quality, detail) = (Quality::Bad(Reason::DeviceRefused), Some(Arc::clone(&detail)));
+                (tag.quality, tag.detail) = (quality, detail.clone());
+                self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: None });
+            }
+            for presence in &mut self.plant.stations {
+                let own = presence.tags.iter().filter_map(|tag| self.plant.tags.get(*tag));
+                let mut own = own.filter(|tag| !tag.filters.is_empty()).peekable();
+                let refused = Quality::Bad(Reason::DeviceRefused);
+                if own.peek().is_some() && own.all(|tag| tag.quality == refused) {
+                    presence.told = (DeviceState::Refused, Some(Arc::clone(&detail)));
+                    self.sink.device(presence.device, DeviceState::Refused, Some(&detail));
+                }
+            }
+        }
+        self.publish();
+    }
+
+    pub(super) fn publish(&mut self) {
+        if !self.batch.is_empty() {
+            self.sink.publish(&mut self.batch);
+        }
+    }
+
+    /// Publishes a word on our own topic.
+    fn say(&self, announce: &Announce, word: &str) -> Option<BoxFuture<'static, Ack>> {
+        let message = Outgoing {
+            topic: &announce.topic,
+            payload: word.as_bytes().to_vec(),
+            qos: announce.qos,
+            retain: announce.retain,
+            expiry: None,
+            reply: None,
+        };
+        self.sender.publish(message).ok()
+    }
+
+    /// Says that we go, and goes.
+    async fn leave(&mut self, events: &mut Events) {
+        let said = self.announce.and_then(|announce| self.say(announce, &announce.offline));
+        let last = async {
+            if let Some(mut said) = said {
+                loop {
+                    tokio::select! {
+                        biased;
+                        _ = &mut said => break,
+                        event = events.next() => if event.is_err() { return },
+                    }
+                }
+            }
+            self.sender.disconnect();
+            while events.next().await.is_ok() {}
+        };
+        // Whoever does not listen misses it.
+        drop(timeout(LAST_WORD, last).await);
+    }
+}
