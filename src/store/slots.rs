@@ -114,13 +114,13 @@ impl TagSlot {
         Reading { sample, age }
     }
 
-    /// When the sample becomes stale, if it is good and can.
+    /// When the sample becomes stale, if it can: one that is good, or that was kept by a broker and tells its age.
     pub(super) fn expiry(&self) -> Option<Instant> {
-        let good = self.sample.quality == Quality::Good;
+        let can = matches!(self.sample.quality, Quality::Good | Quality::Uncertain(Reason::Retained));
         self.tag
             .definition
             .stale_after
-            .filter(|_| good)
+            .filter(|_| can)
             .zip(self.sample.taken)
             .map(|(after, taken)| taken + after)
     }
