@@ -17,11 +17,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::{
-    config::{Connection, DeviceSpec, Endpoint, Site, Source, TagSpec},
+    config::{Connection, DeviceSpec, Endpoint, Polled, Site, Wire},
     control::{Control, Route, Table},
-    drivers::modbus::{Modbus, Unit},
-    link::{self, Backoff, Counters, Host, Inbox, Queue},
-    model::{Access, DeviceId, LinkState, Setpoint, TagId},
+    drivers::{
+        modbus::{Modbus, Unit},
+        mqtt::{Mqtt, Station},
+    },
+    link::{self, Backoff, Counters, Driver, Host, Inbox, Queue},
+    model::{Access, DeviceId, LinkState, Setpoint, Tag, TagId},
+    profile::mqtt,
     store::{self, Catalogue, DeviceLayout, Layout, Store, TagLayout},
 };
 
@@ -143,7 +147,20 @@ impl App {
 /// What the configuration before this one had, by path.
 struct Former<'a> {
     devices: HashMap<&'a str, (DeviceId, &'a Connection, &'a DeviceSpec)>,
-    tags: HashMap<&'a str, (TagId, &'a TagSpec)>,
+    tags: HashMap<&'a str, (TagId, Spec<'a>)>,
+}
+
+/// A tag and where it comes from.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Spec<'a> {
+    tag: &'a Arc<Tag>,
+    source: Source<'a>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Source<'a> {
+    Modbus(&'a Polled),
+    Mqtt(&'a mqtt::Point),
 }
 
 impl<'a> Former<'a> {
@@ -154,10 +171,10 @@ impl<'a> Former<'a> {
                 if let Some(entry) = catalogue.device(&spec.device.name) {
                     devices.insert(spec.device.name.as_str(), (entry.id, connection, spec));
                 }
-                for tag in &spec.tags {
-                    let path = tag.tag.path.as_str();
+                for spec in specs(spec) {
+                    let path = spec.tag.path.as_str();
                     if let Some(entry) = catalogue.tag(path) {
-                        tags.insert(path, (entry.id, tag));
+                        tags.insert(path, (entry.id, spec));
                     }
                 }
             }
@@ -166,19 +183,19 @@ impl<'a> Former<'a> {
     }
 
     /// Whether it had this tag, with all that is known of it.
-    fn has(&self, spec: &TagSpec) -> bool {
+    fn has(&self, spec: Spec<'_>) -> bool {
         self.tags.get(spec.tag.path.as_str()).is_some_and(|(_, former)| *former == spec)
     }
 
     fn place(&self, connection: &Connection, spec: &DeviceSpec, counters: &Arc<Counters>) -> DeviceLayout {
         let same = self.devices.get(spec.device.name.as_str()).filter(|(_, link, device)| {
-            (&link.name, &link.endpoint, device.unit_id)
-                == (&connection.name, &connection.endpoint, spec.unit_id)
+            (&link.name, &link.endpoint) == (&connection.name, &connection.endpoint)
+                && is_same_unit(&device.wire, &spec.wire)
         });
-        let tags = spec.tags.iter().map(|tag| {
-            let former = same.and_then(|_| self.tags.get(tag.tag.path.as_str()));
-            let keep = former.filter(|(_, former)| is_same_source(former, tag)).map(|(id, _)| *id);
-            TagLayout { tag: Arc::clone(&tag.tag), keep }
+        let tags = specs(spec).into_iter().map(|spec| {
+            let former = same.and_then(|_| self.tags.get(spec.tag.path.as_str()));
+            let keep = former.filter(|(_, former)| is_same_source(*former, spec)).map(|(id, _)| *id);
+            TagLayout { tag: Arc::clone(spec.tag), keep }
         });
         DeviceLayout {
             device: Arc::clone(&spec.device),
@@ -192,22 +209,53 @@ impl<'a> Former<'a> {
 /// Whether a link can go on: nothing differs that its driver was given.
 fn is_same_link(new: &Connection, old: &Connection) -> bool {
     let same_tags = |new: &DeviceSpec, old: &DeviceSpec| {
-        new.tags.len() == old.tags.len()
-            && new.tags.iter().zip(&old.tags).all(|(new, old)| is_same_source(new, old))
+        let (new, old) = (specs(new), specs(old));
+        new.len() == old.len() && new.iter().zip(&old).all(|(new, old)| is_same_source(*new, *old))
     };
     new.endpoint == old.endpoint
         && new.devices.len() == old.devices.len()
         && new.devices.iter().zip(&old.devices).all(|(new, old)| {
-            new.device.name == old.device.name
-                && (new.unit_id, new.broadcast, &new.dialect) == (old.unit_id, old.broadcast, &old.dialect)
-                && same_tags(new, old)
+            new.device.name == old.device.name && is_same_wire(&new.wire, &old.wire) && same_tags(new, old)
         })
 }
 
 /// Whether a value of the one is a value of the other: where it comes from, and how it is read and judged.
-fn is_same_source(new: &TagSpec, old: &TagSpec) -> bool {
-    let of = |spec: &TagSpec| (spec.tag.path.clone(), spec.tag.definition.range, spec.scan);
-    of(new) == of(old) && new.source == old.source
+fn is_same_source(new: Spec<'_>, old: Spec<'_>) -> bool {
+    (&new.tag.path, new.tag.definition.range) == (&old.tag.path, old.tag.definition.range)
+        && new.source == old.source
+}
+
+/// Whether two devices of one name at one place are the same one.
+fn is_same_unit(new: &Wire, old: &Wire) -> bool {
+    match (new, old) {
+        (Wire::Modbus(new), Wire::Modbus(old)) => new.unit_id == old.unit_id,
+        (Wire::Mqtt(_), Wire::Mqtt(_)) => true,
+        (Wire::Modbus(_), Wire::Mqtt(_)) | (Wire::Mqtt(_), Wire::Modbus(_)) => false,
+    }
+}
+
+/// Whether a driver was given the same of a device, apart from its tags.
+fn is_same_wire(new: &Wire, old: &Wire) -> bool {
+    match (new, old) {
+        (Wire::Modbus(new), Wire::Modbus(old)) => {
+            (new.unit_id, new.broadcast, &new.dialect) == (old.unit_id, old.broadcast, &old.dialect)
+        }
+        (Wire::Mqtt(new), Wire::Mqtt(old)) => new.availability == old.availability,
+        (Wire::Modbus(_), Wire::Mqtt(_)) | (Wire::Mqtt(_), Wire::Modbus(_)) => false,
+    }
+}
+
+fn specs(device: &DeviceSpec) -> Vec<Spec<'_>> {
+    match &device.wire {
+        Wire::Modbus(device) => {
+            let tags = device.tags.iter();
+            tags.map(|spec| Spec { tag: &spec.tag, source: Source::Modbus(&spec.source) }).collect()
+        }
+        Wire::Mqtt(device) => {
+            let tags = device.tags.iter();
+            tags.map(|spec| Spec { tag: &spec.tag, source: Source::Mqtt(&spec.source) }).collect()
+        }
+    }
 }
 
 fn table(
@@ -220,7 +268,7 @@ fn table(
     let mut routes = HashMap::new();
     for connection in &site.connections {
         let Some(queue) = queues.get(connection.name.as_str()) else { continue };
-        for spec in connection.devices.iter().flat_map(|device| &device.tags) {
+        for spec in connection.devices.iter().flat_map(specs) {
             let Some(entry) = catalogue.tag(spec.tag.path.as_str()) else { continue };
             if spec.tag.definition.access != Access::ReadWrite {
                 continue;
@@ -231,8 +279,9 @@ fn table(
                 Some(route) => Arc::new(AtomicU64::new(route.latest.load(Ordering::Acquire))),
                 None => Arc::default(),
             };
-            let setpoint: Arc<dyn Setpoint> = match &spec.source {
-                Source::Modbus(point) => Arc::new(point.format.clone()),
+            let setpoint: Arc<dyn Setpoint> = match spec.source {
+                Source::Modbus(polled) => Arc::new(polled.point.format.clone()),
+                Source::Mqtt(point) => Arc::clone(&point.field) as _,
             };
             routes.insert(entry.id, Route { setpoint, queue: Queue::clone(queue), latest });
         }
@@ -247,25 +296,44 @@ fn open(
     (stop, queue, inbox): (CancellationToken, Queue, Inbox),
     counters: Arc<Counters>,
 ) -> Link {
-    let (mut tags, mut devices, mut units) = (Vec::new(), Vec::new(), Vec::new());
+    let mut known = Vec::new();
     for spec in &connection.devices {
         let Some(device) = catalogue.device(&spec.device.name) else { continue };
-        devices.push(device.id);
-        let ids = spec.tags.iter().map(|tag| Some(catalogue.tag(tag.tag.path.as_str())?.id));
+        let ids = specs(spec).into_iter().map(|spec| Some(catalogue.tag(spec.tag.path.as_str())?.id));
         let Some(ids) = ids.collect::<Option<Vec<_>>>() else { continue };
-        units.push(Unit::new(device.id, spec, &ids));
-        tags.extend(ids);
+        known.push((device.id, spec, ids));
     }
+    let tags = known.iter().flat_map(|(.., ids)| ids).copied().collect::<Vec<_>>();
+    let devices = known.iter().map(|(id, ..)| *id).collect::<Vec<_>>();
     let host = Arc::new(store::Connection::new(Arc::clone(store), tags.into(), devices.into()));
-    let Endpoint::Modbus(endpoint) = &connection.endpoint;
-    let driver = Modbus::new(endpoint.clone(), &units, Arc::clone(&counters));
-    let backoff = Backoff { first: endpoint.reconnect.0, cap: endpoint.reconnect.1 };
-    let name = connection.name.clone();
-    let task = tokio::spawn({
-        let host: Arc<dyn Host> = Arc::clone(&host) as _;
-        async move { link::supervise(&name, driver, inbox, host, backoff).await }
-    });
+    let end = (connection.name.clone(), inbox, Arc::clone(&host) as Arc<dyn Host>);
+    let task = match &connection.endpoint {
+        Endpoint::Modbus(endpoint) => {
+            let units = known.iter().filter_map(|(id, spec, ids)| match &spec.wire {
+                Wire::Modbus(device) => Some(Unit::new(*id, device, ids)),
+                Wire::Mqtt(_) => None,
+            });
+            let units = units.collect::<Vec<_>>();
+            run(Modbus::new(endpoint.clone(), &units, Arc::clone(&counters)), end, endpoint.reconnect)
+        }
+        Endpoint::Mqtt(endpoint) => {
+            let stations = known.iter().filter_map(|(id, spec, ids)| match &spec.wire {
+                Wire::Mqtt(device) => Some(Station::new(*id, device, ids)),
+                Wire::Modbus(_) => None,
+            });
+            let stations = stations.collect::<Vec<_>>();
+            run(Mqtt::new(endpoint.clone(), &stations, Arc::clone(&counters)), end, endpoint.reconnect)
+        }
+    };
     Link { stop, task, host, queue, counters }
+}
+
+fn run<D: Driver>(
+    driver: D,
+    (name, inbox, host): (String, Inbox, Arc<dyn Host>),
+    (first, cap): (Duration, Duration),
+) -> JoinHandle<()> {
+    tokio::spawn(async move { link::supervise(&name, driver, inbox, host, Backoff { first, cap }).await })
 }
 
 /// Closes links side by side; afterwards none of them says anything any more.

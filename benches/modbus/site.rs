@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
-use fieldbridge::config::{self, Endpoint, ModbusEndpoint, Site};
+use fieldbridge::config::{self, Endpoint, ModbusEndpoint, Site, Wire};
 
 use crate::devices::float;
 
@@ -119,9 +119,9 @@ pub(crate) fn load(file: &Path) -> Result<Site> {
 
 /// The endpoints of a site, to be changed.
 pub(crate) fn endpoints(site: &mut Site) -> impl Iterator<Item = &mut ModbusEndpoint> {
-    site.connections.iter_mut().map(|connection| {
-        let Endpoint::Modbus(endpoint) = &mut connection.endpoint;
-        endpoint
+    site.connections.iter_mut().filter_map(|connection| match &mut connection.endpoint {
+        Endpoint::Modbus(endpoint) => Some(endpoint),
+        Endpoint::Mqtt(_) => None,
     })
 }
 
@@ -129,7 +129,10 @@ pub(crate) fn endpoints(site: &mut Site) -> impl Iterator<Item = &mut ModbusEndp
 /// before it is over.
 pub(crate) fn hurry(site: &mut Site) {
     let devices = site.connections.iter_mut().flat_map(|connection| &mut connection.devices);
-    for tag in devices.flat_map(|device| &mut device.tags) {
-        tag.scan = Duration::from_millis(1);
+    for device in devices {
+        let Wire::Modbus(device) = &mut device.wire else { continue };
+        for tag in &mut device.tags {
+            tag.source.scan = Duration::from_millis(1);
+        }
     }
 }

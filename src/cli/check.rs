@@ -2,6 +2,7 @@
 
 mod network;
 mod tag;
+mod topic;
 
 use std::{
     io::{self, Write},
@@ -10,7 +11,7 @@ use std::{
 
 use super::CheckArgs;
 use crate::{
-    config::{self, Connection, Endpoint, Problems, Site},
+    config::{self, Connection, DeviceSpec, Endpoint, Problems, Site, Transport, Wire},
     model::Access,
 };
 
@@ -51,7 +52,7 @@ pub fn render(site: &Site) -> String {
             site.server.notify_min.as_millis()
         ),
     );
-    let tables = [connections(site), files(site), devices(site), tags(site)];
+    let tables = [connections(site), files(site), devices(site), tags(site), topics(site)];
     for table in tables.into_iter().filter(|table| !table.is_empty()) {
         push(&mut text, &aligned(&table));
         push(&mut text, "\n");
@@ -82,8 +83,8 @@ pub(super) fn count(number: usize, what: &str) -> String {
 
 fn counts(site: &Site) -> String {
     let devices = site.connections.iter().flat_map(|connection| &connection.devices);
-    let tags = || devices.clone().flat_map(|device| &device.tags);
-    let writable = tags().filter(|spec| spec.tag.definition.access == Access::ReadWrite).count();
+    let tags = || devices.clone().flat_map(DeviceSpec::tags);
+    let writable = tags().filter(|tag| tag.definition.access == Access::ReadWrite).count();
     format!(
         "{}, {}, {} ({writable} writable)\n",
         count(site.connections.len(), "connection"),
@@ -95,14 +96,17 @@ fn counts(site: &Site) -> String {
 fn connections(site: &Site) -> Vec<Vec<String>> {
     let mut rows = vec![header(&["CONNECTION", "DRIVER", "ADDRESS", "TIMEOUT", "SETTINGS"])];
     rows.extend(site.connections.iter().map(|Connection { name, endpoint, .. }| {
-        let Endpoint::Modbus(endpoint) = endpoint;
-        vec![
-            name.clone(),
-            endpoint.transport.driver().to_owned(),
-            network::address(&endpoint.transport),
-            format!("{} ms", endpoint.timeout.as_millis()),
-            dash(&network::settings(endpoint)),
-        ]
+        let (driver, address, timeout, settings) = match endpoint {
+            Endpoint::Modbus(endpoint) => {
+                let address = network::address(&endpoint.transport);
+                (endpoint.transport.driver(), address, endpoint.timeout, network::settings(endpoint))
+            }
+            Endpoint::Mqtt(endpoint) => {
+                (endpoint.driver(), topic::address(endpoint), endpoint.timeout, topic::settings(endpoint))
+            }
+        };
+        let timeout = format!("{} ms", timeout.as_millis());
+        vec![name.clone(), driver.to_owned(), address, timeout, dash(&settings)]
     }));
     spare(rows)
 }
@@ -111,8 +115,14 @@ fn connections(site: &Site) -> Vec<Vec<String>> {
 fn files(site: &Site) -> Vec<Vec<String>> {
     let mut rows = vec![header(&["CONNECTION", "AUTHORITIES", "CERTIFICATE", "KEY", "SERVER NAME"])];
     rows.extend(site.connections.iter().filter_map(|Connection { name, endpoint, .. }| {
-        let Endpoint::Modbus(endpoint) = endpoint;
-        Some([vec![name.clone()], network::files(&endpoint.transport)?].concat())
+        let tls = match endpoint {
+            Endpoint::Modbus(endpoint) => match &endpoint.transport {
+                Transport::Tcp { tls, .. } => tls.as_ref()?,
+                Transport::RtuTcp { .. } | Transport::Rtu(_) => return None,
+            },
+            Endpoint::Mqtt(endpoint) => endpoint.tls.as_ref()?,
+        };
+        Some([vec![name.clone()], network::files(tls)].concat())
     }));
     if rows.len() > 1 { rows } else { Vec::new() }
 }
@@ -120,14 +130,21 @@ fn files(site: &Site) -> Vec<Vec<String>> {
 fn devices(site: &Site) -> Vec<Vec<String>> {
     let mut rows = vec![header(&["DEVICE", "CONNECTION", "UNIT ID", "MODEL", "TAGS", "DIALECT"])];
     for spec in site.connections.iter().flat_map(|connection| &connection.devices) {
+        let (unit_id, dialect) = match &spec.wire {
+            Wire::Modbus(device) => {
+                let broadcast = if device.broadcast { " (broadcast)" } else { "" };
+                (format!("{}{broadcast}", device.unit_id), network::dialect(device))
+            }
+            Wire::Mqtt(device) => ("-".to_owned(), topic::availability(device)),
+        };
         let model = [spec.device.vendor.as_str(), spec.device.model.as_str()].join(" ");
         rows.push(vec![
             spec.device.name.clone(),
             spec.device.connection.clone(),
-            format!("{}{}", spec.unit_id, if spec.broadcast { " (broadcast)" } else { "" }),
+            unit_id,
             dash(model.trim()),
-            spec.tags.len().to_string(),
-            dash(&network::dialect(spec)),
+            spec.tags().len().to_string(),
+            dash(&dialect),
         ]);
     }
     spare(rows)
@@ -146,12 +163,32 @@ fn spare(mut rows: Vec<Vec<String>>) -> Vec<Vec<String>> {
 
 fn tags(site: &Site) -> Vec<Vec<String>> {
     let devices = site.connections.iter().flat_map(|connection| &connection.devices);
+    let devices = devices.filter_map(|device| match &device.wire {
+        Wire::Modbus(device) => Some(device),
+        Wire::Mqtt(_) => None,
+    });
     let tags = devices.flat_map(|device| device.tags.iter().map(move |spec| tag::row(device, spec)));
-    let rows: Vec<Vec<String>> = tags.collect();
+    let rows = tags.collect::<Vec<_>>();
+    if rows.is_empty() && !site.connections.is_empty() { rows } else { table(&tag::COLUMNS, &rows) }
+}
+
+/// The tags of MQTT devices; nothing where there are none.
+fn topics(site: &Site) -> Vec<Vec<String>> {
+    let devices = site.connections.iter().flat_map(|connection| &connection.devices);
+    let devices = devices.filter_map(|device| match &device.wire {
+        Wire::Modbus(_) => None,
+        Wire::Mqtt(device) => Some(device),
+    });
+    let rows = devices.flat_map(|device| device.tags.iter().map(topic::row)).collect::<Vec<_>>();
+    if rows.is_empty() { rows } else { table(&topic::COLUMNS, &rows) }
+}
+
+/// Rows under the columns that say something.
+fn table(columns: &[(&str, bool)], rows: &[Vec<String>]) -> Vec<Vec<String>> {
     let is_shown = |(column, (_, spare)): &(usize, (&str, bool))| {
         !spare || rows.iter().any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()))
     };
-    let shown: Vec<(usize, (&str, bool))> = tag::COLUMNS.into_iter().enumerate().filter(is_shown).collect();
+    let shown: Vec<(usize, (&str, bool))> = columns.iter().copied().enumerate().filter(is_shown).collect();
     let mut table = vec![shown.iter().map(|(_, (name, _))| (*name).to_owned()).collect()];
     let cell = |row: &[String], column: usize| dash(row.get(column).map_or("", String::as_str));
     table.extend(rows.iter().map(|row| shown.iter().map(|(column, _)| cell(row, *column)).collect()));

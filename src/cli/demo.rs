@@ -77,15 +77,16 @@ fn plc(house: &House) -> anyhow::Result<Server> {
 fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
     let devices = site.connections.iter().flat_map(|connection| &connection.devices);
     let tags: Vec<_> =
-        devices.map(|spec| format!("{} of device `{}`", spec.tags.len(), spec.device.name)).collect();
+        devices.map(|spec| format!("{} of device `{}`", spec.tags().len(), spec.device.name)).collect();
     let program =
         std::env::current_exe().map_or_else(|_| "fieldbridge".into(), |path| path.display().to_string());
     let program = serde_json::Value::from(program);
     eprintln!("fieldbridge {}: demo of a simulated boiler house\n", env!("CARGO_PKG_VERSION"));
     eprintln!("  PLC       Modbus TCP at {plc}, unit 1 (simulated: nothing can break)");
     for connection in &site.connections {
-        let Endpoint::Modbus(modbus) = &connection.endpoint;
-        if let Transport::Rtu(serial) = &modbus.transport {
+        if let Endpoint::Modbus(modbus) = &connection.endpoint
+            && let Transport::Rtu(serial) = &modbus.transport
+        {
             eprintln!(
                 "  meter     Modbus RTU on {}, {} baud, unit 1 (simulated as well)",
                 serial.port, serial.baud

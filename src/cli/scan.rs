@@ -112,6 +112,7 @@ fn configured(connections: Vec<Connection>, name: &str) -> anyhow::Result<Modbus
     let names: Vec<String> = connections.iter().map(|connection| format!("`{}`", connection.name)).collect();
     match connections.into_iter().find(|connection| connection.name == name) {
         Some(Connection { endpoint: Endpoint::Modbus(endpoint), .. }) => Ok(endpoint),
+        Some(_) => bail!("the connection `{name}` is not Modbus"),
         None if names.is_empty() => bail!("the site has no connection, so none is named `{name}`"),
         None => bail!("no connection is named `{name}`: allowed is {}", names.join(", ")),
     }

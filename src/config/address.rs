@@ -139,7 +139,7 @@ fn serial<'a>(place: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> R
 
 #[cfg(test)]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+    #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
     use std::path::Path;
 
@@ -150,8 +150,10 @@ mod tests {
     fn configured(keys: &str) -> ModbusEndpoint {
         let text = format!("[site]\nname = 'x'\n[[connections]]\nname = 'c'\n{keys}\n");
         let mut site = load_text(Path::new("x.toml"), text, [("", ""); 0]).unwrap();
-        let crate::config::Endpoint::Modbus(endpoint) = site.connections.remove(0).endpoint;
-        endpoint
+        match site.connections.remove(0).endpoint {
+            crate::config::Endpoint::Modbus(endpoint) => endpoint,
+            other @ crate::config::Endpoint::Mqtt(_) => panic!("{other:?}"),
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! problems come in one list, each with file, line, key, value and what is allowed.
 
 mod address;
-mod broker;
+pub(crate) mod broker;
 mod document;
 pub(crate) mod leaf;
 mod load;
@@ -26,6 +26,6 @@ pub use load::{load, load_text};
 pub use problem::{Origin, Problem, Problems, What};
 pub use schema::{profile_schema, site_schema};
 pub use site::{
-    Connection, DeviceSpec, Endpoint, ModbusEndpoint, Parity, Serial, ServerSettings, Site, Source, TagSpec,
-    Tls, Transport, WriteMode,
+    Connection, DeviceSpec, Endpoint, ModbusDevice, ModbusEndpoint, MqttDevice, Parity, Polled, Serial,
+    ServerSettings, Site, TagSpec, Tls, Transport, Wire, WriteMode,
 };

@@ -2,7 +2,9 @@
 
 mod connection;
 
-pub(crate) use connection::{ConnectionTable, Driver, Ids, PemPath, PortPath, TlsTable};
+pub(crate) use connection::{
+    AnnounceTable, ConnectionTable, Driver, Ids, PemPath, PortPath, Session, TlsTable,
+};
 
 use super::{
     leaf::{Choice, Flag, HttpAddress, Name, ProfileName, Text, Whole},
@@ -12,7 +14,10 @@ use super::{
 };
 use crate::profile::{
     dialect::{ReadsTable, WritesTable},
-    raw::{DefaultOrder, TagTable},
+    raw::{
+        AnyTag, DefaultOrder,
+        topic::{AvailabilityTable, Captures, Level},
+    },
 };
 
 /// A scan interval in milliseconds: 10 ms to a day.
@@ -77,9 +82,9 @@ section! {
         optional description: Text;
         /// Name of the connection that it hangs on.
         required connection: Name;
-        /// Modbus unit id. 1 to 247 are devices behind a gateway or on a line; a device with its own network socket
+        /// Modbus unit id, which every Modbus device needs. 1 to 247 are devices behind a gateway or on a line; a device with its own network socket
         /// answers to 255, 0 or whatever its manual says. On a line, 0 is a broadcast.
-        required unit_id: Whole<0, 255>;
+        optional unit_id: Whole<0, 255>;
         /// Whether what is written goes to all devices at once, of which none answers; needs `unit_id = 0`. Such a
         /// device has only tags that can be written. Default: true for `unit_id = 0` with `modbus-rtu` and
         /// `modbus-rtu-tcp`, else false.
@@ -87,18 +92,25 @@ section! {
         /// Its profile, as `vendor/model`: `devices/vendor/model.toml` in the folder beside the one that holds this
         /// file, then those built into the program.
         optional profile: ProfileName;
-        /// How often its tags are read, in milliseconds. Default: the profile's, else 1000.
+        /// What the names in the topics of an MQTT device stand for, such as `{ device = "plug_3" }` for
+        /// `tele/{device}/SENSOR`. Default for `device`: the device's own name.
+        optional captures: Captures;
+        /// Messages that tell whether an MQTT device is there; of several all must say so. They replace the profile's.
+        optional availability: List<AvailabilityTable>;
+        /// Quality of service of an MQTT device's subscriptions. Default: the profile's, else 1.
+        optional qos: Level;
+        /// How often its tags are read, in milliseconds; for Modbus. Default: the profile's, else 1000.
         optional scan_ms: ScanMs;
         /// Order in which the bytes of a value arrive. Default: the profile's, else `ABCD`.
         optional byte_order: Choice<DefaultOrder>;
         /// Age in milliseconds at which a good value becomes uncertain. Default: the profile's, else three times the
-        /// tag's scan interval.
+        /// tag's scan interval; for MQTT three times its `interval_ms`, and never where there is none.
         optional stale_after_ms: StaleMs;
         /// What one request may read; each key wins over the profile's.
         optional reads: ReadsTable;
         /// How it is written to; each key wins over the profile's.
         optional writes: WritesTable;
         /// Tags beside those of the profile; one with the name of a profile's tag replaces all of it.
-        optional tags: List<TagTable>;
+        optional tags: List<AnyTag>;
     }
 }

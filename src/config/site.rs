@@ -2,9 +2,13 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
+use super::broker::MqttEndpoint;
 use crate::{
     model::{Device, Tag},
-    profile::{self, modbus::Dialect},
+    profile::{
+        modbus::{self, Dialect},
+        mqtt::{self, Availability},
+    },
 };
 
 /// A whole plant as one program serves it.
@@ -63,6 +67,7 @@ pub struct Connection {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
     Modbus(ModbusEndpoint),
+    Mqtt(MqttEndpoint),
 }
 
 /// A Modbus network: what carries it, and how requests follow one another.
@@ -136,12 +141,31 @@ pub struct Tls {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceSpec {
     pub device: Arc<Device>,
-    /// Modbus unit id.
+    pub wire: Wire,
+}
+
+/// A device as its protocol has it, with its tags.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wire {
+    Modbus(ModbusDevice),
+    Mqtt(MqttDevice),
+}
+
+/// A Modbus unit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModbusDevice {
     pub unit_id: u8,
     /// Whether its unit id speaks to all devices at once: nothing answers, so nothing is read.
     pub broadcast: bool,
     pub dialect: Dialect,
-    pub tags: Vec<TagSpec>,
+    pub tags: Vec<TagSpec<Polled>>,
+}
+
+/// What publishes and listens on topics of a broker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct MqttDevice {
+    pub availability: Vec<Availability>,
+    pub tags: Vec<TagSpec<Arc<mqtt::Point>>>,
 }
 
 impl ModbusEndpoint {
@@ -173,15 +197,26 @@ impl Transport {
 
 /// One tag and where it comes from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct TagSpec {
+pub struct TagSpec<S> {
     pub tag: Arc<Tag>,
-    /// How often it is read.
-    pub scan: Duration,
-    pub source: Source,
+    pub source: S,
 }
 
-/// Where a tag comes from.
+/// What is read again and again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    Modbus(Arc<profile::modbus::Point>),
+pub struct Polled {
+    pub point: Arc<modbus::Point>,
+    /// How often it is read.
+    pub scan: Duration,
+}
+
+impl DeviceSpec {
+    /// Its tags, whatever the protocol.
+    #[must_use]
+    pub fn tags(&self) -> Vec<&Arc<Tag>> {
+        match &self.wire {
+            Wire::Modbus(device) => device.tags.iter().map(|spec| &spec.tag).collect(),
+            Wire::Mqtt(device) => device.tags.iter().map(|spec| &spec.tag).collect(),
+        }
+    }
 }

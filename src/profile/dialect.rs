@@ -10,7 +10,7 @@ use super::{
 use crate::{
     codec::value::Part,
     config::{
-        Source, TagSpec,
+        Polled, TagSpec,
         leaf::{Choice, Flag, Whole, Words},
         problem::{Findings, What},
         read::{At, List, Spot, millis},
@@ -174,7 +174,7 @@ impl Keys {
     }
 
     /// Holds them against the tags of a device that is read.
-    pub(crate) fn check_reads(&self, tags: &[TagSpec], found: &mut Findings) {
+    pub(crate) fn check_reads(&self, tags: &[TagSpec<Polled>], found: &mut Findings) {
         for (most, is_bits, what) in
             [(&self.max_registers, false, "registers"), (&self.max_bits, true, "bits")]
         {
@@ -208,7 +208,7 @@ impl Keys {
     }
 
     /// Holds them against the tags that are written.
-    pub(crate) fn check_writes(&self, tags: &[TagSpec], broadcast: bool, found: &mut Findings) {
+    pub(crate) fn check_writes(&self, tags: &[TagSpec<Polled>], broadcast: bool, found: &mut Findings) {
         let written = || tags.iter().filter(|spec| spec.tag.definition.access == Access::ReadWrite);
         // A tag that says so itself was refused before.
         let cut = written().find(|spec| point(spec).function == WriteFunction::Single && length(spec) > 1);
@@ -273,28 +273,27 @@ fn refuse(spot: &Spot, found: &mut Findings, with: String, allowed: impl Into<St
     }
 }
 
-fn point(spec: &TagSpec) -> &Point {
-    let Source::Modbus(point) = &spec.source;
-    point
+fn point(spec: &TagSpec<Polled>) -> &Point {
+    &spec.source.point
 }
 
 /// The tag's name below its device.
-fn name(spec: &TagSpec) -> &str {
+fn name(spec: &TagSpec<Polled>) -> &str {
     let path = spec.tag.path.as_str();
     path.split_once('/').map_or(path, |(_, name)| name)
 }
 
 /// Registers or bits that a tag takes.
-fn length(spec: &TagSpec) -> u16 {
+fn length(spec: &TagSpec<Polled>) -> u16 {
     let Point { table, format, .. } = point(spec);
     if table.is_bits() { format.bits() } else { format.registers() }
 }
 
-fn cells(spec: &TagSpec) -> &'static str {
+fn cells(spec: &TagSpec<Polled>) -> &'static str {
     if point(spec).table.is_bits() { "bits" } else { "registers" }
 }
 
-fn extent(spec: &TagSpec) -> Region {
+fn extent(spec: &TagSpec<Polled>) -> Region {
     let Point { table, address, .. } = point(spec);
     Region { table: *table, first: *address, last: address.saturating_add(length(spec).saturating_sub(1)) }
 }

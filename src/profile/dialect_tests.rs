@@ -1,6 +1,6 @@
 //! Rules between a dialect and tags of a size or part.
 
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed test may panic")]
+#![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 use std::{path::Path, sync::Arc};
 
@@ -9,7 +9,7 @@ use config::{Value, ValueKind};
 use super::*;
 use crate::{
     config::{
-        Document, load_text,
+        Document, Wire, load_text,
         read::{Node, Read},
     },
     profile::raw::ProfileFile,
@@ -25,17 +25,17 @@ fn keys(text: &str) -> Keys {
 }
 
 /// A writable tag in `table`, whose source `change` changes.
-fn tags(table: &str, kind: &str, change: impl Fn(&mut Point)) -> Vec<TagSpec> {
+fn tags(table: &str, kind: &str, change: impl Fn(&mut Point)) -> Vec<TagSpec<Polled>> {
     let site = format!(
         "[site]\nname = 'x'\n[[connections]]\nname = 'c'\ndriver = 'modbus-tcp'\naddress = '10.0.0.1:502'\n\
          [[devices]]\nname = 'd'\nconnection = 'c'\nunit_id = 1\n[[devices.tags]]\nname = 't'\ntype = '{kind}'\n\
          register = {{ table = '{table}', address = 10 }}\naccess = 'read-write'\n"
     );
     let mut site = load_text(Path::new("x.toml"), site, [("", ""); 0]).unwrap();
-    let mut tags = std::mem::take(&mut site.connections[0].devices[0].tags);
+    let Wire::Modbus(device) = &mut site.connections[0].devices[0].wire else { panic!("a Modbus device") };
+    let mut tags = std::mem::take(&mut device.tags);
     for tag in &mut tags {
-        let Source::Modbus(point) = &mut tag.source;
-        change(Arc::make_mut(point));
+        change(Arc::make_mut(&mut tag.source.point));
     }
     tags
 }
@@ -78,7 +78,7 @@ fn an_array_of_bits_takes_as_many() {
 fn a_part_of_a_register_is_not_read_for_a_broadcast() {
     let bit = tags("holding", "uint16", |point| point.format.part = Part::Bits { low: 0, high: 3 });
     let whole = tags("holding", "uint16", |_| {});
-    let writes = |part: &str, tags: &[TagSpec], broadcast| {
+    let writes = |part: &str, tags: &[TagSpec<Polled>], broadcast| {
         let keys = keys(&format!("writes = {{ part = '{part}' }}"));
         told(|found| keys.check_writes(tags, broadcast, found))
     };

@@ -54,6 +54,16 @@ pub(super) fn is_part_of(part: Part, kind: Kind) -> bool {
     }
 }
 
+/// The format of a value that is a part of a text: what stands where in bytes has no meaning.
+pub(super) fn leaf(tag: &TagTable, kind: Kind, found: &mut Findings) -> Format {
+    let count = tag.count.as_ref().and_then(|at| u16::try_from(at.value.0).ok());
+    check_sizeless(tag, kind, found);
+    let mut format = Format { count, ..Format::plain(kind) };
+    format.scale = scale(tag, kind, found);
+    format.labels = labels(tag, &format, found);
+    format
+}
+
 fn is_number(kind: Kind) -> bool {
     !matches!(kind, Kind::Bool | Kind::Text)
 }

@@ -12,10 +12,12 @@ use config::{Value, ValueKind};
 use include_dir::{Dir, include_dir};
 
 use super::{
-    Defaults, Template,
+    Defaults, Sign, Templates,
     dialect::Keys,
+    mqtt::Qos,
+    qos,
     raw::{ProfileFile, Protocol},
-    templates,
+    signs, templates,
 };
 use crate::config::{
     Document, Problem, What,
@@ -34,7 +36,10 @@ pub(crate) struct Profile {
     pub(crate) description: String,
     pub(crate) defaults: Defaults,
     pub(crate) dialect: Keys,
-    pub(crate) tags: Vec<Template>,
+    pub(crate) protocol: Protocol,
+    pub(crate) qos: Option<Qos>,
+    pub(crate) signs: Vec<Sign>,
+    pub(crate) tags: Templates,
 }
 
 /// The profiles that a site can use, each read once.
@@ -110,11 +115,13 @@ pub(crate) fn parse(document: Document, found: &mut Findings) -> Option<Profile>
     let file = ProfileFile::read(&Node::root(&tree, &document), found)?;
     let tags = templates(file.tags.as_ref(), found);
     let dialect = Keys::new(file.reads.as_ref(), file.writes.as_ref(), found);
+    let signs = signs(file.availability.as_ref(), found);
+    if let Some(protocol) = &file.protocol {
+        check_protocol(protocol.value.0, &file, &tags, found);
+    }
     if found.problems.len() > before {
         return None;
     }
-    // Their tags are all that there is to read; another protocol's will differ.
-    let Protocol::Modbus = file.protocol.as_ref()?.value.0;
     let order = file.byte_order.as_ref().map(|at| at.value.0.0);
     let text = |at: &At<crate::config::leaf::Text>| at.value.0.clone();
     Some(Profile {
@@ -123,8 +130,39 @@ pub(crate) fn parse(document: Document, found: &mut Findings) -> Option<Profile>
         description: file.description.as_ref().map(text).unwrap_or_default(),
         defaults: Defaults::new(file.scan_ms.as_ref(), order, file.stale_after_ms.as_ref()),
         dialect,
+        protocol: file.protocol.as_ref()?.value.0,
+        qos: file.qos.as_ref().map(qos),
+        signs: signs.unwrap_or_default(),
         tags,
     })
+}
+
+/// Keys and tags that mean nothing to the protocol.
+fn check_protocol(protocol: Protocol, file: &ProfileFile, tags: &Templates, found: &mut Findings) {
+    fn spot<T>(at: Option<&At<T>>) -> Option<&Spot> {
+        at.map(|at| &at.spot)
+    }
+    let (name, keys, strange) = match protocol {
+        Protocol::Modbus => {
+            let strange = tags.topics.iter().map(|tag| &tag.spot).collect::<Vec<_>>();
+            ("modbus", vec![spot(file.availability.as_ref()), spot(file.qos.as_ref())], strange)
+        }
+        Protocol::Mqtt => {
+            let strange = tags.registers.iter().map(|tag| &tag.spot).collect();
+            let keys = [spot(file.scan_ms.as_ref()), spot(file.reads.as_ref()), spot(file.writes.as_ref())];
+            ("mqtt", keys.to_vec(), strange)
+        }
+    };
+    let with = format!("protocol = \"{name}\"");
+    for spot in keys.into_iter().flatten() {
+        let allowed = "to leave it out".to_owned();
+        found.problems.push(spot.problem(What::Conflict { with: with.clone(), allowed }));
+    }
+    for spot in strange {
+        let kind = if protocol == Protocol::Mqtt { "`topic`" } else { "`register`" };
+        let allowed = format!("a tag with a {kind}");
+        found.problems.push(spot.problem(What::Conflict { with: with.clone(), allowed }));
+    }
 }
 
 fn embedded(name: &str) -> Option<Document> {

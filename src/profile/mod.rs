@@ -9,9 +9,11 @@ mod overlap;
 mod place;
 pub(crate) mod raw;
 mod template;
+mod topic;
 
 pub(crate) use library::Library;
 #[cfg(test)]
 pub(crate) use library::{embedded_names, parse};
 pub(crate) use overlap::check_overlaps;
-pub(crate) use template::{Alike, Defaults, Template, templates};
+pub(crate) use template::{Alike, Defaults, Template, Templates, templates};
+pub(crate) use topic::{Host, Sign, qos, signs};

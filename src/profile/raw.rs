@@ -1,10 +1,17 @@
 //! What a profile says, key by key; what it means is [`template`](super::template)'s.
 
 pub(crate) mod register;
+pub(crate) mod topic;
 mod value;
 
 pub(crate) use register::{Register, RegisterTable};
+pub(crate) use topic::TopicTable;
+use topic::{AvailabilityTable, Level};
 pub(crate) use value::{DefaultOrder, LabelTable, ScalingTable, Sentinel, Sentinels, Swap, TagOrder};
+
+use std::borrow::Cow;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use super::{
     dialect::{ReadsTable, WritesTable},
@@ -14,8 +21,9 @@ use crate::{
     codec::value::{Encoding, Padding},
     config::{
         leaf::{Amount, Choice, Factor, Number, Span, TagName, Text, Whole, Words},
+        problem::Findings,
         raw::{ScanMs, StaleMs, WriteMs},
-        read::List,
+        read::{At, List, Node, Read},
         section::section,
     },
     model::{Access, Kind},
@@ -25,6 +33,14 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Modbus,
+    Mqtt,
+}
+
+/// One value of a device, by the kind of its source.
+#[derive(Debug, Clone)]
+pub(crate) enum AnyTag {
+    Register(Box<TagTable>),
+    Topic(Box<TopicTable>),
 }
 
 section! {
@@ -38,7 +54,11 @@ section! {
         required model: Text;
         /// What the device is, for people and assistants.
         optional description: Text;
-        /// How often tags are read, in milliseconds. Default: 1000.
+        /// Messages that tell whether the device is there, of an MQTT device; of several all must say so.
+        optional availability: List<AvailabilityTable>;
+        /// Quality of service of its subscriptions, of an MQTT device. Default: 1.
+        optional qos: Level;
+        /// How often tags are read, in milliseconds; for Modbus. Default: 1000.
         optional scan_ms: ScanMs;
         /// Order in which the bytes of a value arrive; letters name the bytes of the big-endian value. The names of 32
         /// bits hold for every width: CDAB exchanges words, BADC the bytes in each word, DCBA both. Default: `ABCD`.
@@ -50,12 +70,12 @@ section! {
         /// How it is written to.
         optional writes: WritesTable;
         /// What the device measures and takes.
-        optional tags: List<TagTable>;
+        optional tags: List<AnyTag>;
     }
 }
 
 section! {
-    /// One value of a device.
+    /// One value of a Modbus device.
     pub(crate) struct TagTable {
         /// Name of the tag below its device, such as `temperature` or `pump/speed`.
         required name: TagName;
@@ -128,8 +148,47 @@ section! {
     }
 }
 
+impl AnyTag {
+    pub(crate) fn name(&self) -> Option<&At<TagName>> {
+        match self {
+            Self::Register(tag) => tag.name.as_ref(),
+            Self::Topic(tag) => tag.name.as_ref(),
+        }
+    }
+}
+
+impl Read for AnyTag {
+    fn allowed() -> String {
+        "a table with a `register` (Modbus) or a `topic` (MQTT)".to_owned()
+    }
+
+    fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
+        let is_topic = !node.has("register") && TopicTable::MARKS.iter().any(|key| node.has(key));
+        if is_topic {
+            TopicTable::read(node, found).map(|tag| Self::Topic(Box::new(tag)))
+        } else {
+            TagTable::read(node, found).map(|tag| Self::Register(Box::new(tag)))
+        }
+    }
+}
+
+impl JsonSchema for AnyTag {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AnyTag".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let kinds = [generator.subschema_for::<TagTable>(), generator.subschema_for::<TopicTable>()];
+        json_schema!({ "anyOf": kinds })
+    }
+}
+
 impl Words for Protocol {
-    const WORDS: &'static [(&'static str, Self)] = &[("modbus", Self::Modbus)];
+    const WORDS: &'static [(&'static str, Self)] = &[("modbus", Self::Modbus), ("mqtt", Self::Mqtt)];
 }
 
 impl Words for Table {

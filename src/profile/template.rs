@@ -8,12 +8,13 @@ use super::{
     format::Draft,
     modbus::{Point, Table, WriteFunction},
     place,
-    raw::{RegisterTable, TagTable, WriteTable},
+    raw::{AnyTag, RegisterTable, TagTable, WriteTable},
+    topic::{self, TopicTemplate},
 };
 use crate::{
     codec::value::{Format, Order, Scale},
     config::{
-        Source, TagSpec,
+        Polled, TagSpec,
         problem::{Findings, What},
         raw::{ScanMs, StaleMs},
         read::{At, List, Spot, millis},
@@ -91,13 +92,50 @@ impl Defaults {
     }
 }
 
+/// Checked tags, by the kind of their sources.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Templates {
+    pub(crate) registers: Vec<Template>,
+    pub(crate) topics: Vec<TopicTemplate>,
+}
+
+impl Templates {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.registers.is_empty() && self.topics.is_empty()
+    }
+
+    /// These, and in the place of those with the same name `own`.
+    pub(crate) fn merged(self, own: Self) -> Self {
+        Self {
+            registers: merged(self.registers, own.registers, |tag| &tag.name),
+            topics: merged(self.topics, own.topics, |tag| &tag.name),
+        }
+    }
+}
+
+/// `list`, and in the place of those with the same name `own`.
+fn merged<T>(mut list: Vec<T>, own: Vec<T>, name: impl Fn(&T) -> &String) -> Vec<T> {
+    let places: HashMap<String, usize> =
+        list.iter().enumerate().map(|(index, tag)| (name(tag).clone(), index)).collect();
+    for tag in own {
+        match places.get(name(&tag)).and_then(|index| list.get_mut(*index)) {
+            Some(known) => *known = tag,
+            None => list.push(tag),
+        }
+    }
+    list
+}
+
 /// Checks a list of tags; those with problems are left out.
-pub(crate) fn templates(tags: Option<&At<List<TagTable>>>, found: &mut Findings) -> Vec<Template> {
-    let mut checked = Vec::new();
+pub(crate) fn templates(tags: Option<&At<List<AnyTag>>>, found: &mut Findings) -> Templates {
+    let mut checked = Templates::default();
     let mut names: HashMap<&str, &Spot> = HashMap::new();
     for tag in tags.iter().flat_map(|tags| &tags.value.0) {
-        let template = template(&tag.value, found);
-        if let Some(name) = &tag.value.name {
+        let (register, topic) = match &tag.value {
+            AnyTag::Register(tag) => (template(tag, found), None),
+            AnyTag::Topic(tag) => (None, topic::template(tag, found)),
+        };
+        if let Some(name) = tag.value.name() {
             if let Some(first) = names.get(name.value.0.as_str()) {
                 let allowed = "one tag a name".to_owned();
                 found.problems.push(name.spot.problem(What::Duplicate { first: first.reference(), allowed }));
@@ -105,7 +143,8 @@ pub(crate) fn templates(tags: Option<&At<List<TagTable>>>, found: &mut Findings)
             }
             names.insert(&name.value.0, &name.spot);
         }
-        checked.extend(template);
+        checked.registers.extend(register);
+        checked.topics.extend(topic);
     }
     checked
 }
@@ -145,7 +184,7 @@ fn template(tag: &TagTable, found: &mut Findings) -> Option<Template> {
 }
 
 /// Access against the table, and `write` against the access.
-fn check_access(tag: &TagTable, register: Option<&RegisterTable>, found: &mut Findings) -> Limits {
+pub(super) fn check_access(tag: &TagTable, register: Option<&RegisterTable>, found: &mut Findings) -> Limits {
     let Some(access) = &tag.access else { return Limits::default() };
     let writable = access.value.0 == Access::ReadWrite;
     if let Some(table) = register.and_then(RegisterTable::table)
@@ -178,7 +217,7 @@ fn check_access(tag: &TagTable, register: Option<&RegisterTable>, found: &mut Fi
 }
 
 /// `min` and `max` against each other, against what the device's type can hold, and against `range`.
-fn check_limits(tag: &TagTable, format: &Format, found: &mut Findings) {
+pub(super) fn check_limits(tag: &TagTable, format: &Format, found: &mut Findings) {
     let Some(WriteTable { min, max, .. }) = tag.write.as_ref().map(|at| &at.value) else { return };
     if let (Some(min), Some(max)) = (min, max)
         && min.value.0 > max.value.0
@@ -228,7 +267,7 @@ impl Template {
         defaults: Defaults,
         alike: &mut Alike,
         found: &mut Findings,
-    ) -> Option<TagSpec> {
+    ) -> Option<TagSpec<Polled>> {
         let scan = self.scan.or(defaults.scan).unwrap_or(Defaults::SCAN);
         let stale_after = self.stale_after.or(defaults.stale_after).unwrap_or(scan * 3);
         if stale_after < scan {
@@ -261,11 +300,15 @@ impl Template {
         let settle = self.settle.or(defaults.settle).unwrap_or_default();
         let point = Point { table: self.table, address: self.address, format, function, settle };
         let (definition, point) = alike.share(&self.name, definition, point);
-        Some(TagSpec { tag: Arc::new(Tag { path, definition }), scan, source: Source::Modbus(point) })
+        Some(TagSpec { tag: Arc::new(Tag { path, definition }), source: Polled { point, scan } })
     }
 }
 
 impl Alike {
+    pub(super) fn definition(&mut self, name: &str, definition: Definition) -> Arc<Definition> {
+        once(&mut self.0.entry(name.to_owned()).or_default().definitions, definition)
+    }
+
     fn share(&mut self, name: &str, definition: Definition, point: Point) -> (Arc<Definition>, Arc<Point>) {
         let Known { definitions, points } = self.0.entry(name.to_owned()).or_default();
         (once(definitions, definition), once(points, point))
@@ -283,6 +326,6 @@ fn once<T: PartialEq>(those: &mut Vec<Arc<T>>, new: T) -> Arc<T> {
 }
 
 /// The nearest double, as the decimal's own text reads.
-fn double(number: Decimal) -> f64 {
+pub(super) fn double(number: Decimal) -> f64 {
     number.to_string().parse().unwrap_or(f64::NAN)
 }

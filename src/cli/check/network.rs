@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    config::{DeviceSpec, ModbusEndpoint, Parity, Source, Transport},
+    config::{ModbusDevice, ModbusEndpoint, Parity, Tls, Transport},
     model::Access,
     profile::modbus::{Dialect, Fallback, PartWrite, Reads, Region, Writes},
 };
@@ -52,19 +52,18 @@ pub(super) fn settings(endpoint: &ModbusEndpoint) -> String {
     parts.join(", ")
 }
 
-/// Files and name of a TLS connection; `None` for others.
-pub(super) fn files(transport: &Transport) -> Option<Vec<String>> {
-    let Transport::Tcp { tls: Some(tls), .. } = transport else { return None };
+/// Files and name of a TLS connection.
+pub(super) fn files(tls: &Tls) -> Vec<String> {
     let (certificate, key) = match &tls.identity {
         Some((certificate, key)) => (certificate.display().to_string(), key.display().to_string()),
         None => ("-".to_owned(), "-".to_owned()),
     };
     let name = tls.server_name.as_deref().unwrap_or("(host of the address)");
-    Some(vec![tls.ca.display().to_string(), certificate, key, name.to_owned()])
+    vec![tls.ca.display().to_string(), certificate, key, name.to_owned()]
 }
 
 /// What of a device's dialect is not the default. Which function writes stands with each tag.
-pub(super) fn dialect(spec: &DeviceSpec) -> String {
+pub(super) fn dialect(spec: &ModbusDevice) -> String {
     let Dialect {
         reads: Reads { max_gap, max_registers, max_bits, one_tag, forbidden, groups },
         writes: Writes { fallback, part },
@@ -103,12 +102,9 @@ pub(super) fn dialect(spec: &DeviceSpec) -> String {
 }
 
 /// The time between writes and their read-backs.
-fn settle(spec: &DeviceSpec) -> Option<String> {
+fn settle(spec: &ModbusDevice) -> Option<String> {
     let written = spec.tags.iter().filter(|tag| tag.tag.definition.access == Access::ReadWrite);
-    let times = written.map(|tag| {
-        let Source::Modbus(point) = &tag.source;
-        point.settle
-    });
+    let times = written.map(|tag| tag.source.point.settle);
     let (least, most) = (times.clone().min()?, times.max()?);
     match (least == most, most.is_zero()) {
         (_, true) => None,
@@ -129,6 +125,6 @@ fn regions(regions: &[Region]) -> String {
     texts.join(" ")
 }
 
-fn millis(time: Duration) -> String {
+pub(super) fn millis(time: Duration) -> String {
     format!("{} ms", time.as_millis())
 }

@@ -4,7 +4,7 @@ use rust_decimal::Decimal;
 
 use crate::{
     codec::value::{Encoding, Format, Padding, Part, Scale},
-    config::{DeviceSpec, Source, TagSpec},
+    config::{ModbusDevice, Polled, TagSpec},
     model::{Access, Kind, Limits, Tag},
     profile::modbus::{PartWrite, Point, Table},
 };
@@ -29,9 +29,9 @@ pub(super) const COLUMNS: [(&str, bool); 15] = [
 ];
 
 /// What there is in each column; nothing where there is nothing to say.
-pub(super) fn row(device: &DeviceSpec, spec: &TagSpec) -> Vec<String> {
+pub(super) fn row(device: &ModbusDevice, spec: &TagSpec<Polled>) -> Vec<String> {
     let Tag { path, definition } = &*spec.tag;
-    let Source::Modbus(point) = &spec.source;
+    let Polled { point, scan } = &spec.source;
     let Point { table, address, format, .. } = &**point;
     vec![
         path.to_string(),
@@ -46,14 +46,14 @@ pub(super) fn row(device: &DeviceSpec, spec: &TagSpec) -> Vec<String> {
         definition.unit.clone().unwrap_or_default(),
         definition.range.map(|(low, high)| format!("{low} to {high}")).unwrap_or_default(),
         limits(&definition.limits),
-        format!("{} ms", spec.scan.as_millis()),
+        format!("{} ms", scan.as_millis()),
         not_available(format),
         definition.labels.as_ref().map(ToString::to_string).unwrap_or_default(),
     ]
 }
 
 /// The function that is tried first.
-fn write(device: &DeviceSpec, spec: &TagSpec, point: &Point) -> String {
+fn write(device: &ModbusDevice, spec: &TagSpec<Polled>, point: &Point) -> String {
     let Point { table, format, function, .. } = point;
     let masked = format.part != Part::Whole && device.dialect.writes.part != PartWrite::ReadModifyWrite;
     match (spec.tag.definition.access, table) {
@@ -112,7 +112,7 @@ fn scale(format: &Format) -> String {
     format!("{by}{and}").trim_start().to_owned()
 }
 
-fn limits(limits: &Limits) -> String {
+pub(super) fn limits(limits: &Limits) -> String {
     let span = match (limits.min, limits.max) {
         (Some(min), Some(max)) => format!("{min} to {max}"),
         (Some(min), None) => format!("from {min}"),

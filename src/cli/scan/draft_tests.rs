@@ -6,7 +6,7 @@ use std::fs;
 
 use super::{super::report::tests::survey, *};
 use crate::{
-    config::{DeviceSpec, load},
+    config::{DeviceSpec, Wire, load},
     drivers::modbus::scan::survey::Identity,
     model::Access,
 };
@@ -38,13 +38,14 @@ fn a_draft_of_each_unit_is_a_profile() {
     let [first, second] = [0, 1].map(|at| fs::read_to_string(files.get(at).unwrap()).unwrap());
     let meter = device(&first);
     assert_eq!((meter.device.vendor.as_str(), meter.device.model.as_str()), ("Acme", "Flow meter"));
-    assert_eq!((meter.tags.len(), meter.dialect.reads.max_registers), (TAGS, 32));
-    assert!(meter.tags.iter().all(|spec| spec.tag.definition.access == Access::ReadOnly));
+    let Wire::Modbus(unit) = &meter.wire else { panic!("a Modbus device") };
+    assert_eq!((unit.tags.len(), unit.dialect.reads.max_registers), (TAGS, 32));
+    assert!(meter.tags().iter().all(|tag| tag.definition.access == Access::ReadOnly));
     insta::assert_snapshot!(
         "draft_head",
         first.split("\n[[tags]]").take(3).collect::<Vec<_>>().join("\n[[tags]]")
     );
-    assert_eq!(device(&second).tags.len(), 5);
+    assert_eq!(device(&second).tags().len(), 5);
     insta::assert_snapshot!("draft_pairs", second);
 }
 

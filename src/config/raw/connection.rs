@@ -2,19 +2,27 @@
 
 use std::borrow::Cow;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use crate::config::{
-    leaf::{Choice, HostPort, Name, Text, Whole, Words},
-    problem::Findings,
-    read::{Node, Read},
-    section::section,
-    site::Parity,
+use crate::{
+    config::{
+        broker::MqttVersion,
+        leaf::{Choice, Flag, HostPort, Name, Text, Whole, Words, leaf_schema},
+        problem::Findings,
+        read::{Node, Read},
+        section::section,
+        site::Parity,
+    },
+    profile::raw::topic::{Level, TopicName},
 };
 
 /// Path of a serial port.
 #[derive(Debug, Clone)]
 pub(crate) struct PortPath(pub(crate) String);
+
+/// Path of a file with a password.
+#[derive(Debug, Clone)]
+pub(crate) struct SecretPath(pub(crate) String);
 
 /// Path of a file with certificates or a key.
 #[derive(Debug, Clone)]
@@ -27,7 +35,22 @@ pub(crate) enum Driver {
     Tls,
     Rtu,
     RtuTcp,
+    Mqtt,
+    MqttTls,
+    MqttWs,
+    MqttWss,
 }
+
+/// What a broker keeps of a client whose link is down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Session {
+    Clean,
+    Persistent,
+}
+
+/// Path of a WebSocket.
+#[derive(Debug, Clone)]
+pub(crate) struct SocketPath(pub(crate) String);
 
 /// What becomes of an answer whose transaction id is not that of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,10 +65,12 @@ section! {
         /// Name by which devices refer to it.
         required name: Name;
         /// Protocol and transport: `modbus-tcp`; `modbus-tls`, the same over TLS (Modbus/TCP Security); `modbus-rtu`, a
-        /// serial port; `modbus-rtu-tcp`, RTU frames over TCP, as transparent serial servers pass them on.
+        /// serial port; `modbus-rtu-tcp`, RTU frames over TCP, as transparent serial servers pass them on; `mqtt`, a
+        /// client at an MQTT broker; `mqtt-tls`, the same over TLS; `mqtt-ws` and `mqtt-wss`, over WebSocket, without and
+        /// with TLS.
         required driver: Choice<Driver>;
-        /// `host:port` of the device or gateway; not for `modbus-rtu`. Modbus TCP is usually at port 502, over TLS at
-        /// 802. IPv6 addresses stand in brackets.
+        /// `host:port` of the device, gateway or broker; not for `modbus-rtu`. Modbus TCP is usually at port 502, over TLS
+        /// at 802; MQTT at 1883, over TLS at 8883. IPv6 addresses stand in brackets.
         optional address: HostPort;
         /// Path of the serial port, for `modbus-rtu`; best one below `/dev/serial/by-id/`, which stays with its adapter.
         optional port: PortPath;
@@ -56,10 +81,11 @@ section! {
         default parity: Choice<Parity> = "even";
         /// Stop bits of each character, for `modbus-rtu`.
         default stop_bits: Whole<1, 2> = 1;
-        /// How the two sides know each other, for `modbus-tls`.
+        /// How the two sides know each other, for `modbus-tls`, `mqtt-tls` and `mqtt-wss`.
         optional tls: TlsTable;
-        /// How long an answer, or a connect, may take, in milliseconds.
-        default timeout_ms: Whole<10, 60_000> = 1000;
+        /// How long an answer, or a connect, may take, in milliseconds. Default: 1000; for MQTT, where it holds for
+        /// connecting only, 5000.
+        optional timeout_ms: Whole<10, 60_000>;
         /// Pause in milliseconds between connecting and the first request, for devices that are not ready at once.
         default connect_delay_ms: Whole<0, 60_000> = 0;
         /// Least pause in milliseconds between an answer and the next request.
@@ -73,10 +99,38 @@ section! {
         /// `check` drops an answer that has not the transaction id of its request; `ignore`, which needs
         /// `max_in_flight = 1`, is for devices that answer with another. For `modbus-tcp` and `modbus-tls`.
         default transaction_ids: Choice<Ids> = "check";
-        /// First delay in milliseconds before connecting again; it doubles with each try that fails.
-        default reconnect_min_ms: Whole<10, 60_000> = 250;
-        /// Longest delay in milliseconds before connecting again.
-        default reconnect_max_ms: Whole<10, 3_600_000> = 15000;
+        /// Path of the WebSocket, for `mqtt-ws` and `mqtt-wss`.
+        default path: SocketPath = "/mqtt";
+        /// Version of MQTT: `5` or `3.1.1`.
+        default version: Choice<MqttVersion> = "5";
+        /// Who this client is to the broker; two clients of one id throw each other out. Default: `fieldbridge-` and eight
+        /// digits that change with each start. Needed for `session = "persistent"`.
+        optional client_id: Text;
+        /// User name at the broker.
+        optional username: Text;
+        /// Name of the environment variable that holds the password, read for every connection.
+        optional password_env: Text;
+        /// File whose first line is the password, read for every connection; a relative path counts from the folder of
+        /// this file.
+        optional password_file: SecretPath;
+        /// Seconds of silence after which client and broker make sure of each other; a lost broker is noticed within
+        /// twice as long.
+        default keep_alive_s: Whole<5, 65_535> = 10;
+        /// What the broker keeps while the link is down: nothing (`clean`), or subscriptions and the messages of QoS 1 and
+        /// 2 that come meanwhile (`persistent`). No session outlives this program.
+        default session: Choice<Session> = "clean";
+        /// Seconds for which the broker keeps a persistent session; for version 5.
+        default session_expiry_s: Whole<1, 4_294_967_295> = 3600;
+        /// Bytes of the largest payload that is taken.
+        default max_payload_bytes: Whole<1024, 67_108_864> = 1_048_576;
+        /// Tells others whether this client is there.
+        optional announce: AnnounceTable;
+        /// First delay in milliseconds before connecting again; it doubles with each try that fails. Default: 250, for MQTT
+        /// 500.
+        optional reconnect_min_ms: Whole<10, 60_000>;
+        /// Longest delay in milliseconds before connecting again; also the delay where somebody must change something
+        /// first, such as a wrong password or an expired certificate. Default: 15000, for MQTT 30000.
+        optional reconnect_max_ms: Whole<10, 3_600_000>;
     }
 }
 
@@ -95,7 +149,29 @@ section! {
     }
 }
 
+section! {
+    /// Tells others whether this client is there: it publishes `online` when it has connected and `offline` before it
+    /// leaves, and the broker publishes `offline` when it is lost.
+    pub(crate) struct AnnounceTable {
+        /// Topic of the messages.
+        required topic: TopicName;
+        /// Payload while it is there.
+        default online: Text = "online";
+        /// Payload while it is not.
+        default offline: Text = "offline";
+        /// Quality of service of the messages.
+        default qos: Level = 1;
+        /// Whether the broker keeps the last message for whoever comes later.
+        default retain: Flag = true;
+    }
+}
+
 impl Driver {
+    /// Whether it is a client at a broker.
+    pub(crate) fn is_mqtt(self) -> bool {
+        matches!(self, Self::Mqtt | Self::MqttTls | Self::MqttWs | Self::MqttWss)
+    }
+
     /// The name in site files.
     pub(crate) fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, driver)| *driver == self).map_or("", |(name, _)| name)
@@ -108,7 +184,20 @@ impl Words for Driver {
         ("modbus-tls", Self::Tls),
         ("modbus-rtu", Self::Rtu),
         ("modbus-rtu-tcp", Self::RtuTcp),
+        ("mqtt", Self::Mqtt),
+        ("mqtt-tls", Self::MqttTls),
+        ("mqtt-ws", Self::MqttWs),
+        ("mqtt-wss", Self::MqttWss),
     ];
+}
+
+impl Words for Session {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("clean", Self::Clean), ("persistent", Self::Persistent)];
+}
+
+impl Words for MqttVersion {
+    const WORDS: &'static [(&'static str, Self)] = &[("5", Self::V5), ("3.1.1", Self::V311)];
 }
 
 impl Words for Ids {
@@ -151,3 +240,16 @@ macro_rules! path {
 }
 path!(PortPath, "the path of a serial port, such as /dev/serial/by-id/usb-… or /dev/ttyUSB0");
 path!(PemPath, "the path of a file in PEM, from the folder of this file or absolute");
+path!(SecretPath, "the path of a file, from the folder of this file or absolute");
+
+impl Read for SocketPath {
+    fn allowed() -> String {
+        "the path of a WebSocket, such as /mqtt".to_owned()
+    }
+
+    fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
+        let is_path = |text: &&str| text.starts_with('/') && text.bytes().all(|byte| byte.is_ascii_graphic());
+        node.accept(node.text().filter(is_path).map(|text| Self(text.to_owned())), found)
+    }
+}
+leaf_schema!(SocketPath, "SocketPath", json_schema!({ "type": "string", "pattern": "^/[!-~]*$" }));

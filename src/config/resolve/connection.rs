@@ -1,10 +1,13 @@
 //! Connections: which keys belong to which driver, and that no two lead to one endpoint.
 
-use std::{collections::HashMap, path::Path};
+mod broker;
+
+use std::{collections::HashMap, path::Path, time::Duration};
 
 use super::{Open, Taken};
 use crate::{
     config::{
+        broker::MqttEndpoint,
         leaf::HostPort,
         problem::{Findings, What},
         raw::{ConnectionTable, Driver, Ids, PemPath, PortPath, TlsTable},
@@ -15,10 +18,26 @@ use crate::{
 };
 
 /// The drivers that reach their devices over a network.
-const NETWORK: &[Driver] = &[Driver::Tcp, Driver::Tls, Driver::RtuTcp];
+const NETWORK: &[Driver] = &[
+    Driver::Tcp,
+    Driver::Tls,
+    Driver::RtuTcp,
+    Driver::Mqtt,
+    Driver::MqttTls,
+    Driver::MqttWs,
+    Driver::MqttWss,
+];
+const MODBUS: &[Driver] = &[Driver::Tcp, Driver::Tls, Driver::Rtu, Driver::RtuTcp];
+const MODBUS_NETWORK: &[Driver] = &[Driver::Tcp, Driver::Tls, Driver::RtuTcp];
+const SECURED: &[Driver] = &[Driver::Tls, Driver::MqttTls, Driver::MqttWss];
+const BROKER: &[Driver] = &[Driver::Mqtt, Driver::MqttTls, Driver::MqttWs, Driver::MqttWss];
+const SOCKET: &[Driver] = &[Driver::MqttWs, Driver::MqttWss];
 /// Those whose frames have transaction ids.
 const NUMBERED: &[Driver] = &[Driver::Tcp, Driver::Tls];
 const LINE: &[Driver] = &[Driver::Rtu];
+
+/// How long an answer may take where the site says nothing.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) fn connections<'a>(
     tables: &'a [At<ConnectionTable>],
@@ -32,16 +51,21 @@ pub(super) fn connections<'a>(
         let table = &at.value;
         let driver = table.driver.as_ref().map(|driver| driver.value.0);
         claim_end(table, &mut ends, found);
-        let endpoint = driver.and_then(|driver| endpoint(at, driver, folder, found));
+        let endpoint = driver.and_then(|driver| {
+            check_keys(table, driver, found);
+            check_delays(table, found);
+            if driver.is_mqtt() {
+                broker::endpoint(at, driver, folder, found).map(Endpoint::Mqtt)
+            } else {
+                endpoint(at, driver, folder, found).map(Endpoint::Modbus)
+            }
+        });
         let Some(name) = &table.name else { continue };
         if !names.claim(&name.value.0, &name.spot, "one connection a name", found) {
             continue;
         }
-        let resolved = endpoint.map(|endpoint| Connection {
-            name: name.value.0.clone(),
-            endpoint: Endpoint::Modbus(endpoint),
-            devices: Vec::new(),
-        });
+        let resolved =
+            endpoint.map(|endpoint| Connection { name: name.value.0.clone(), endpoint, devices: Vec::new() });
         let name = (&name.value.0, &name.spot);
         connections.push(Open { name: name.0, spot: name.1, driver, resolved, units: HashMap::new() });
     }
@@ -50,9 +74,16 @@ pub(super) fn connections<'a>(
 
 /// One task owns an endpoint: two connections would not see each other's requests on it.
 fn claim_end<'a>(table: &'a ConnectionTable, ends: &mut Taken<'a>, found: &mut Findings) {
+    let is_mqtt = table.driver.as_ref().is_some_and(|driver| driver.value.0.is_mqtt());
     if let Some(address) = &table.address {
-        let allowed = "one connection an address; let its devices share it";
-        ends.claim(&address.value.normal, &address.spot, allowed, found);
+        if !is_mqtt {
+            let allowed = "one connection an address; let its devices share it";
+            ends.claim(&address.value.normal, &address.spot, allowed, found);
+        } else if let Some(id) = &table.client_id {
+            // A broker serves many clients, but of one id only one.
+            let allowed = "one connection a client id at a broker";
+            ends.claim(format!("{} {}", address.value.normal, id.value.0), &id.spot, allowed, found);
+        }
     }
     if let Some(port) = &table.port {
         let allowed = "one connection a serial port; let its devices share it";
@@ -70,21 +101,20 @@ fn endpoint(
     found: &mut Findings,
 ) -> Option<ModbusEndpoint> {
     let table = &at.value;
-    check_keys(table, driver, found);
     check_ids(table, found);
-    check_delays(table, found);
+    let (first, longest) = ModbusEndpoint::RECONNECT;
     let transport = transport(at, driver, folder, found);
     Some(ModbusEndpoint {
         transport: transport?,
-        timeout: millis(table.timeout_ms.as_ref()?.value.0),
+        timeout: table.timeout_ms.as_ref().map_or(TIMEOUT, |at| millis(at.value.0)),
         connect_delay: millis(table.connect_delay_ms.as_ref()?.value.0),
         request_gap: millis(table.request_gap_ms.as_ref()?.value.0),
         idle_close: table.idle_close_ms.as_ref().map(|at| millis(at.value.0)),
         max_in_flight: u8::try_from(table.max_in_flight.as_ref()?.value.0).ok()?,
         check_ids: table.transaction_ids.as_ref()?.value.0 == Ids::Check,
         reconnect: (
-            millis(table.reconnect_min_ms.as_ref()?.value.0),
-            millis(table.reconnect_max_ms.as_ref()?.value.0),
+            table.reconnect_min_ms.as_ref().map_or(first, |at| millis(at.value.0)),
+            table.reconnect_max_ms.as_ref().map_or(longest, |at| millis(at.value.0)),
         ),
     })
 }
@@ -96,10 +126,23 @@ fn check_keys(table: &ConnectionTable, driver: Driver, found: &mut Findings) {
     }
     let keys = [
         ("address", written(table.address.as_ref()), NETWORK),
-        ("idle_close_ms", written(table.idle_close_ms.as_ref()), NETWORK),
+        ("connect_delay_ms", written(table.connect_delay_ms.as_ref()), MODBUS),
+        ("request_gap_ms", written(table.request_gap_ms.as_ref()), MODBUS),
+        ("idle_close_ms", written(table.idle_close_ms.as_ref()), MODBUS_NETWORK),
         ("max_in_flight", written(table.max_in_flight.as_ref()), NUMBERED),
         ("transaction_ids", written(table.transaction_ids.as_ref()), NUMBERED),
-        ("tls", written(table.tls.as_ref()), &[Driver::Tls]),
+        ("tls", written(table.tls.as_ref()), SECURED),
+        ("path", written(table.path.as_ref()), SOCKET),
+        ("version", written(table.version.as_ref()), BROKER),
+        ("client_id", written(table.client_id.as_ref()), BROKER),
+        ("username", written(table.username.as_ref()), BROKER),
+        ("password_env", written(table.password_env.as_ref()), BROKER),
+        ("password_file", written(table.password_file.as_ref()), BROKER),
+        ("keep_alive_s", written(table.keep_alive_s.as_ref()), BROKER),
+        ("session", written(table.session.as_ref()), BROKER),
+        ("session_expiry_s", written(table.session_expiry_s.as_ref()), BROKER),
+        ("max_payload_bytes", written(table.max_payload_bytes.as_ref()), BROKER),
+        ("announce", written(table.announce.as_ref()), BROKER),
         ("port", written(table.port.as_ref()), LINE),
         ("baud", written(table.baud.as_ref()), LINE),
         ("parity", written(table.parity.as_ref()), LINE),
@@ -128,17 +171,21 @@ fn check_ids(table: &ConnectionTable, found: &mut Findings) {
 }
 
 fn check_delays(table: &ConnectionTable, found: &mut Findings) {
-    if let (Some(first), Some(longest)) = (&table.reconnect_min_ms, &table.reconnect_max_ms) {
-        let (first_ms, longest_ms) = (first.value.0, longest.value.0);
-        if first_ms > longest_ms && first.spot.is_written() {
-            first.conflict(
-                found,
-                format!("reconnect_max_ms = {longest_ms}"),
-                format!("at most {longest_ms}"),
-            );
-        } else if first_ms > longest_ms {
-            longest.conflict(found, format!("reconnect_min_ms = {first_ms}"), format!("at least {first_ms}"));
+    let mqtt = table.driver.as_ref().is_some_and(|driver| driver.value.0.is_mqtt());
+    let (first, longest) = if mqtt { MqttEndpoint::RECONNECT } else { ModbusEndpoint::RECONNECT };
+    let usual = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let (first, longest) = (usual(first), usual(longest));
+    match (&table.reconnect_min_ms, &table.reconnect_max_ms) {
+        (Some(at), other) => {
+            let longest = other.as_ref().map_or(longest, |at| at.value.0);
+            if at.value.0 > longest {
+                at.conflict(found, format!("reconnect_max_ms = {longest}"), format!("at most {longest}"));
+            }
         }
+        (None, Some(at)) if at.value.0 < first => {
+            at.conflict(found, format!("reconnect_min_ms = {first}"), format!("at least {first}"));
+        }
+        (None, _) => {}
     }
 }
 
@@ -161,7 +208,7 @@ fn transport(
     need(at, "address", table.address.is_some(), &HostPort::allowed(), found);
     let tls = (driver == Driver::Tls).then(|| {
         need(at, "tls", table.tls.is_some(), &TlsTable::allowed(), found);
-        security(table.tls.as_ref()?, table.address.as_ref(), folder, found)
+        security(table.tls.as_ref()?, table.address.as_ref(), true, folder, found)
     });
     let address = table.address.as_ref()?.value.written.clone();
     match tls {
@@ -183,6 +230,7 @@ fn need<T>(at: &At<T>, key: &str, is_there: bool, allowed: &str, found: &mut Fin
 fn security(
     at: &At<TlsTable>,
     address: Option<&At<HostPort>>,
+    is_modbus: bool,
     folder: &Path,
     found: &mut Findings,
 ) -> Option<Tls> {
@@ -202,6 +250,7 @@ fn security(
         None if key.is_some() => {
             need(at, "certificate", false, "the file with the certificate of `key`", found);
         }
+        None if !is_modbus => {}
         None => at.warn(
             found,
             "no client certificate: the Modbus/TCP Security specification has both sides show one, so a device that \

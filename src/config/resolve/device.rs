@@ -5,14 +5,18 @@ use std::{collections::HashMap, sync::Arc};
 use super::{Open, Taken};
 use crate::{
     config::{
+        broker::MqttEndpoint,
         leaf::{Text, Whole},
         problem::{Findings, What, nearest},
         raw::{DeviceTable, Driver, SiteFile},
-        read::At,
-        site::{DeviceSpec, Endpoint, TagSpec},
+        read::{At, Spot},
+        site::{Connection, DeviceSpec, Endpoint, ModbusDevice, MqttDevice, Polled, TagSpec, Wire},
     },
     model::{Access, Device},
-    profile::{Alike, Defaults, Library, Template, check_overlaps, dialect::Keys, templates},
+    profile::{
+        Alike, Defaults, Host, Library, Sign, Templates, check_overlaps, dialect::Keys, mqtt::Qos, qos,
+        raw::Protocol, signs, templates,
+    },
 };
 
 pub(super) fn devices<'a>(
@@ -47,38 +51,151 @@ fn attach<'a>(
     alike: &mut Alike,
     found: &mut Findings,
 ) {
-    let (Some(name), Some(at)) = (&table.name, &table.unit_id) else { return };
-    let Ok(unit_id) = u8::try_from(at.value.0) else { return };
-    if let Some(other) = open.units.insert(unit_id, &name.value.0) {
-        at.warn(found, format!("device `{other}` on connection `{}` has the same unit id", open.name));
+    let Some(driver) = open.driver else { return };
+    check_keys(table, driver, found);
+    if let Some(tags) = &tags {
+        check_kind(tags, driver, found);
     }
-    let broadcast = open.driver.map(|driver| unit(table, at, unit_id, driver, found));
-    let (Some(Tags { templates, defaults, dialect, facts }), Some(broadcast)) = (tags, broadcast) else {
-        return;
-    };
-    check_overlaps(&templates, defaults, found);
-    let tags: Vec<TagSpec> =
-        templates.iter().filter_map(|tag| tag.instantiate(&name.value.0, defaults, alike, found)).collect();
-    if broadcast {
-        check_broadcast(table, at, &tags, found);
+    let (wire, place, facts) = if driver.is_mqtt() {
+        let Some(Connection { endpoint: Endpoint::Mqtt(endpoint), .. }) = &open.resolved else { return };
+        let Some(tags) = tags else { return };
+        let place = endpoint.address.clone();
+        let Some(device) = mqtt(table, &tags, endpoint, alike, found) else { return };
+        (Wire::Mqtt(device), place, tags.facts)
     } else {
-        dialect.check_reads(&tags, found);
-    }
-    dialect.check_writes(&tags, broadcast, found);
-    let Some(connection) = open.resolved.as_mut() else { return };
-    let Endpoint::Modbus(endpoint) = &connection.endpoint;
-    let whom = if broadcast { "broadcast".to_owned() } else { format!("unit {unit_id}") };
+        let Some((device, facts)) = modbus(table, tags, driver, open, alike, found) else { return };
+        let Some(Connection { endpoint: Endpoint::Modbus(endpoint), .. }) = &open.resolved else { return };
+        let whom = if device.broadcast { "broadcast".to_owned() } else { format!("unit {}", device.unit_id) };
+        (Wire::Modbus(device), format!("{} {whom}", endpoint.transport.address()), facts)
+    };
+    let (Some(name), Some(connection)) = (&table.name, open.resolved.as_mut()) else { return };
     let device = Device {
         name: name.value.0.clone(),
         description: facts.description,
         vendor: facts.vendor,
         model: facts.model,
         connection: connection.name.clone(),
-        driver: endpoint.transport.driver(),
-        address: format!("{} {whom}", endpoint.transport.address()),
+        driver: driver.name(),
+        address: place,
     };
-    let dialect = dialect.dialect();
-    connection.devices.push(DeviceSpec { device: Arc::new(device), unit_id, broadcast, dialect, tags });
+    connection.devices.push(DeviceSpec { device: Arc::new(device), wire });
+}
+
+/// Keys that mean nothing to the protocol: who wrote them thinks that they do something.
+fn check_keys(table: &DeviceTable, driver: Driver, found: &mut Findings) {
+    fn spot<T>(at: Option<&At<T>>) -> Option<&Spot> {
+        at.map(|at| &at.spot)
+    }
+    let (kind, keys) = if driver.is_mqtt() {
+        let keys = [
+            spot(table.unit_id.as_ref()),
+            spot(table.broadcast.as_ref()),
+            spot(table.scan_ms.as_ref()),
+            spot(table.reads.as_ref()),
+            spot(table.writes.as_ref()),
+        ];
+        ("Modbus", keys.to_vec())
+    } else {
+        let keys =
+            [spot(table.captures.as_ref()), spot(table.availability.as_ref()), spot(table.qos.as_ref())];
+        ("MQTT", keys.to_vec())
+    };
+    for spot in keys.into_iter().flatten() {
+        let with = format!("driver = \"{}\" of its connection", driver.name());
+        let allowed = format!("to leave it out: it is for {kind}");
+        found.problems.push(spot.problem(What::Conflict { with, allowed }));
+    }
+}
+
+/// Tags, or a profile, of another protocol.
+fn check_kind(tags: &Tags, driver: Driver, found: &mut Findings) {
+    let with = format!("driver = \"{}\" of its connection", driver.name());
+    let (protocol, kind) =
+        if driver.is_mqtt() { (Protocol::Mqtt, "topic") } else { (Protocol::Modbus, "register") };
+    if let Some(profile) = tags.protocol.as_ref().filter(|profile| profile.value != protocol) {
+        profile.conflict(found, with, "a profile of the same protocol");
+        return;
+    }
+    let strange = if driver.is_mqtt() {
+        tags.templates.registers.iter().map(|tag| &tag.spot).collect::<Vec<_>>()
+    } else {
+        tags.templates.topics.iter().map(|tag| &tag.spot).collect()
+    };
+    for spot in strange {
+        let allowed = format!("a tag with a `{kind}`");
+        found.problems.push(spot.problem(What::Conflict { with: with.clone(), allowed }));
+    }
+}
+
+fn mqtt(
+    table: &DeviceTable,
+    tags: &Tags,
+    endpoint: &MqttEndpoint,
+    alike: &mut Alike,
+    found: &mut Findings,
+) -> Option<MqttDevice> {
+    let name = table.name.as_ref()?;
+    let before = found.problems.len();
+    let mut captures: HashMap<&str, &str> = HashMap::from([("device", name.value.0.as_str())]);
+    let written = table.captures.iter().flat_map(|at| &at.value.0);
+    captures.extend(written.clone().map(|(name, at)| (name.as_str(), at.value.as_str())));
+    for (name, at) in written {
+        let mut topics = tags.templates.topics.iter();
+        let used = topics.any(|tag| tag.names().any(|own| own == name) || tag.says(name));
+        if !used && !tags.signs.iter().flat_map(Sign::names).any(|own| own == name) {
+            at.warn(found, format!("no topic of the device has {{{name}}}"));
+        }
+    }
+    let host = Host {
+        device: &name.value.0,
+        captures,
+        spot: table.captures.as_ref().map_or_else(|| name.spot.beside("captures"), |at| at.spot.clone()),
+        client_id: &endpoint.client_id,
+        version: endpoint.version,
+        order: tags.defaults.order,
+        stale_after: tags.defaults.stale_after,
+        qos: tags.qos,
+    };
+    let availability = tags.signs.iter().filter_map(|sign| sign.instantiate(&host, found)).collect();
+    let topics = tags.templates.topics.iter();
+    let tags = topics.filter_map(|tag| tag.instantiate(&host, alike, found)).collect();
+    (found.problems.len() == before).then_some(MqttDevice { availability, tags })
+}
+
+fn modbus<'a>(
+    table: &'a DeviceTable,
+    tags: Option<Tags>,
+    driver: Driver,
+    open: &mut Open<'a>,
+    alike: &mut Alike,
+    found: &mut Findings,
+) -> Option<(ModbusDevice, Facts)> {
+    let name = table.name.as_ref()?;
+    let Some(at) = &table.unit_id else {
+        let spot = name.spot.beside("unit_id");
+        if !spot.is_refused(found) {
+            let allowed = "the Modbus unit id, a whole number from 0 to 255".to_owned();
+            found.problems.push(spot.problem(What::Missing { allowed }));
+        }
+        return None;
+    };
+    let unit_id = u8::try_from(at.value.0).ok()?;
+    if let Some(other) = open.units.insert(unit_id, &name.value.0) {
+        at.warn(found, format!("device `{other}` on connection `{}` has the same unit id", open.name));
+    }
+    let broadcast = unit(table, at, unit_id, driver, found);
+    let Tags { templates, defaults, dialect, facts, .. } = tags?;
+    check_overlaps(&templates.registers, defaults, found);
+    let registers = templates.registers.iter();
+    let tags: Vec<TagSpec<Polled>> =
+        registers.filter_map(|tag| tag.instantiate(&name.value.0, defaults, alike, found)).collect();
+    if broadcast {
+        check_broadcast(table, at, &tags, found);
+    } else {
+        dialect.check_reads(&tags, found);
+    }
+    dialect.check_writes(&tags, broadcast, found);
+    Some((ModbusDevice { unit_id, broadcast, dialect: dialect.dialect(), tags }, facts))
 }
 
 /// Checks a unit id against what carries it (Modbus over serial line V1.02, section 2.2), and tells whether it is a
@@ -119,7 +236,7 @@ fn unit<const LO: i64, const HI: i64>(
 }
 
 /// Nothing answers a broadcast, so there is nothing to read.
-fn check_broadcast<T>(table: &DeviceTable, unit_id: &At<T>, tags: &[TagSpec], found: &mut Findings) {
+fn check_broadcast<T>(table: &DeviceTable, unit_id: &At<T>, tags: &[TagSpec<Polled>], found: &mut Findings) {
     const MOST: usize = 5;
     let read = tags.iter().filter(|spec| spec.tag.definition.access == Access::ReadOnly);
     let mut names: Vec<String> = read.map(|spec| format!("`{}`", spec.tag.path)).collect();
@@ -140,9 +257,13 @@ fn check_broadcast<T>(table: &DeviceTable, unit_id: &At<T>, tags: &[TagSpec], fo
 
 /// What a device has by its profile and its own tables.
 struct Tags {
-    templates: Vec<Template>,
+    templates: Templates,
     defaults: Defaults,
     dialect: Keys,
+    /// The protocol of its profile, and where that was asked for.
+    protocol: Option<At<Protocol>>,
+    signs: Vec<Sign>,
+    qos: Option<Qos>,
     facts: Facts,
 }
 
@@ -164,15 +285,9 @@ fn tags(table: &At<DeviceTable>, library: &mut Library, found: &mut Findings) ->
         Some(name) => Some(library.get(&name.value.0, &name.spot, found)?),
         None => None,
     };
-    let mut merged = profile.as_ref().map(|profile| profile.tags.clone()).unwrap_or_default();
-    let places: HashMap<String, usize> =
-        merged.iter().enumerate().map(|(index, tag)| (tag.name.clone(), index)).collect();
-    for tag in own {
-        match places.get(&tag.name).and_then(|index| merged.get_mut(*index)) {
-            Some(known) => *known = tag,
-            None => merged.push(tag),
-        }
-    }
+    let merged = profile.as_ref().map(|profile| profile.tags.clone()).unwrap_or_default().merged(own);
+    let mut signs = signs(device.availability.as_ref(), found);
+    let mut level = device.qos.as_ref().map(qos);
     if found.problems.len() > before {
         return None;
     }
@@ -194,7 +309,12 @@ fn tags(table: &At<DeviceTable>, library: &mut Library, found: &mut Findings) ->
         }
         defaults = defaults.or(profile.defaults);
         dialect = dialect.or(&profile.dialect);
+        signs = signs.or_else(|| Some(profile.signs.clone()));
+        level = level.or(profile.qos);
     }
+    let protocol = profile.as_ref().zip(device.profile.as_ref());
+    let protocol = protocol.map(|(profile, at)| At { value: profile.protocol, spot: at.spot.clone() });
     let defaults = Defaults { function: dialect.function(), settle: dialect.settle(), ..defaults };
-    Some(Tags { templates: merged, defaults, dialect, facts })
+    let signs = signs.unwrap_or_default();
+    Some(Tags { templates: merged, defaults, dialect, protocol, signs, qos: level, facts })
 }

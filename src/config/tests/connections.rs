@@ -58,7 +58,7 @@ fn with_connections(tables: &[&str]) -> String {
 
 fn endpoint(table: &str) -> ModbusEndpoint {
     let site = text(&with_connections(&[table])).unwrap();
-    let Endpoint::Modbus(endpoint) = &site.connections[0].endpoint;
+    let Endpoint::Modbus(endpoint) = &site.connections[0].endpoint else { panic!() };
     endpoint.clone()
 }
 
@@ -68,11 +68,8 @@ fn device<'a>(site: &'a Site, name: &str) -> &'a DeviceSpec {
 }
 
 fn writes(spec: &DeviceSpec) -> Vec<(WriteFunction, Duration)> {
-    let points = spec.tags.iter().map(|tag| {
-        let Source::Modbus(point) = &tag.source;
-        (point.function, point.settle)
-    });
-    points.collect()
+    let points = modbus(spec).tags.iter().map(|tag| &tag.source.point);
+    points.map(|point| (point.function, point.settle)).collect()
 }
 
 #[test]
@@ -82,7 +79,7 @@ fn every_kind_of_connection_is_understood() {
     // Columns are as wide as their longest path.
     let relative = |path: &mut PathBuf| *path = path.strip_prefix(folder.path()).unwrap().to_owned();
     for connection in &mut site.connections {
-        let Endpoint::Modbus(endpoint) = &mut connection.endpoint;
+        let Endpoint::Modbus(endpoint) = &mut connection.endpoint else { panic!() };
         if let Transport::Tcp { tls: Some(tls), .. } = &mut endpoint.transport {
             relative(&mut tls.ca);
             tls.identity.iter_mut().for_each(|(certificate, key)| {
@@ -109,7 +106,7 @@ fn dialects_are_merged_key_by_key() {
     let reads = Reads { max_gap: 0, max_registers: 16, forbidden, ..Reads::default() };
     let of_profile = Writes { fallback: Fallback::Off, part: PartWrite::Auto };
     let spec = device(&site, "as_profile");
-    assert_eq!(spec.dialect, Dialect { reads: reads.clone(), writes: of_profile });
+    assert_eq!(modbus(spec).dialect, Dialect { reads: reads.clone(), writes: of_profile });
     let settle = Duration::from_millis(200);
     let (single, multiple) = (WriteFunction::Single, WriteFunction::Multiple);
     assert_eq!(writes(spec), [(multiple, settle), (single, settle), (multiple, settle)]);
@@ -123,13 +120,19 @@ fn dialects_are_merged_key_by_key() {
         groups: Vec::new(),
         ..reads
     };
-    assert_eq!(spec.dialect, Dialect { reads, writes: Writes { part: PartWrite::Mask, ..of_profile } });
+    assert_eq!(
+        modbus(spec).dialect,
+        Dialect { reads, writes: Writes { part: PartWrite::Mask, ..of_profile } }
+    );
     assert_eq!(writes(spec)[..2], [(single, Duration::ZERO), (single, Duration::ZERO)]);
 
     let spec = device(&site, "grouped");
-    assert_eq!(spec.dialect.reads.max_gap, Reads::default().max_gap);
-    assert_eq!(spec.dialect.reads.forbidden[0], Region { table: Table::Holding, first: 0, last: 127 });
-    assert_eq!(spec.dialect.reads.groups.len(), 3);
+    assert_eq!(modbus(spec).dialect.reads.max_gap, Reads::default().max_gap);
+    assert_eq!(
+        modbus(spec).dialect.reads.forbidden[0],
+        Region { table: Table::Holding, first: 0, last: 127 }
+    );
+    assert_eq!(modbus(spec).dialect.reads.groups.len(), 3);
 }
 
 #[test]
@@ -164,7 +167,7 @@ fn files_are_looked_for_beside_the_site() {
     let site = in_folder(&folder, "connections").unwrap();
     let of = |name: &str| {
         let connection = site.connections.iter().find(|connection| connection.name == name).unwrap();
-        let Endpoint::Modbus(endpoint) = &connection.endpoint;
+        let Endpoint::Modbus(endpoint) = &connection.endpoint else { panic!() };
         let Transport::Tcp { tls: Some(tls), .. } = &endpoint.transport else { panic!("{endpoint:?}") };
         tls.clone()
     };

@@ -42,7 +42,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use wire::{Framing, Wire};
 
 use crate::{
-    config::{DeviceSpec, ModbusEndpoint, Parity, Serial, Source, Tls, Transport},
+    config::{ModbusDevice, ModbusEndpoint, Parity, Serial, Tls, Transport},
     link::{
         Counters, Driver, Inbox, LinkError, SessionEnd, Sink,
         transport::{self, Delivery, serial::StopBits, tls::Security},
@@ -96,10 +96,10 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 impl Unit {
     /// A configured device; `ids` are those of its tags, in their order.
     #[must_use]
-    pub fn new(device: DeviceId, spec: &DeviceSpec, ids: &[TagId]) -> Self {
+    pub fn new(device: DeviceId, spec: &ModbusDevice, ids: &[TagId]) -> Self {
         let polled = spec.tags.iter().zip(ids).map(|(tag, id)| {
-            let Source::Modbus(point) = &tag.source;
-            Polled { id: *id, scan: tag.scan, range: tag.tag.definition.range, point: point.clone() }
+            let (point, scan) = (Arc::clone(&tag.source.point), tag.source.scan);
+            Polled { id: *id, scan, range: tag.tag.definition.range, point }
         });
         Self {
             device,

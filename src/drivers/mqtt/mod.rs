@@ -30,7 +30,7 @@ use tokio::{
 
 use crate::{
     codec::payload::Bounds,
-    config::{Login, MqttEndpoint, Secret, Tls},
+    config::{Login, MqttDevice, MqttEndpoint, Secret, Tls},
     link::{
         Counters, Driver, Inbox, LinkError, SessionEnd, Sink,
         transport::{self, Delivery, tls::Security},
@@ -57,6 +57,19 @@ pub struct Subscribed {
     /// Lowest and highest value that the process can have.
     pub range: Option<(f64, f64)>,
     pub point: Arc<Point>,
+}
+
+impl Station {
+    /// A configured device; `ids` are those of its tags, in their order.
+    #[must_use]
+    pub fn new(device: DeviceId, spec: &MqttDevice, ids: &[TagId]) -> Self {
+        let tags = spec.tags.iter().zip(ids).map(|(tag, id)| Subscribed {
+            id: *id,
+            range: tag.tag.definition.range,
+            point: Arc::clone(&tag.source),
+        });
+        Self { device, availability: spec.availability.clone(), tags: tags.collect() }
+    }
 }
 
 /// The driver of one client at a broker.

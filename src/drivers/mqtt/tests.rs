@@ -166,7 +166,7 @@ async fn values_arrive_and_writes_are_confirmed_by_the_state() {
         let rig = Rig::start(endpoint(&broker, version), plug(Duration::from_secs(10)));
         broker.handle().wait_for(|broker| broker.subscriptions("bridge").len() == 2).await;
         let device = Device::start(&broker.url(), Plug::new("plug"), Settings::by_hand());
-        device.wait_for(|device| device.connected()).await;
+        device.wait_for(Device::connected).await;
         device.publish(Message::new("tele/plug/SENSOR", r#"{"ENERGY":{"Power":47}}"#)).await.unwrap();
         let power = rig.told.wait(1, |update| update.value == Some(Value::F64(47.0))).await;
         assert_eq!(power.quality, Quality::Good);
