@@ -318,6 +318,8 @@ fn leaf_value(
         .iter()
         .filter(|_| named)
         .filter_map(|(word, meaning)| Some((whole(meaning)?, Arc::clone(word))));
+    let mut own = own.collect::<Vec<_>>();
+    own.sort_by_key(|(number, _)| *number);
     let own = Labels::new(own);
     let labels = format.labels.clone().or_else(|| (!own.is_empty()).then(|| Arc::new(own)));
     let none = tag.not_available.iter().flat_map(|at| &at.value.0);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{network::millis, tag::limits};
 use crate::{
+    codec::payload::Path,
     config::{MqttDevice, MqttEndpoint, MqttVersion, TagSpec},
     model::Tag,
     profile::mqtt::{Command, Origin, Point},
@@ -64,15 +65,17 @@ pub(super) fn row(spec: &TagSpec<Arc<Point>>) -> Vec<String> {
     let Tag { path, definition } = &*spec.tag;
     let Point { origins, command, .. } = &*spec.source;
     let each = |text: fn(&Origin) -> String| {
-        let mut texts = origins.iter().map(text).collect::<Vec<_>>();
-        texts.dedup();
-        texts.join(" | ")
+        let texts = origins.iter().map(text).collect::<Vec<_>>();
+        match texts.split_first() {
+            Some((first, rest)) if rest.iter().all(|text| text == first) => first.clone(),
+            _ => texts.join(" | "),
+        }
     };
     let count = definition.count.map(|count| format!("[{count}]")).unwrap_or_default();
     vec![
         path.to_string(),
         each(|origin| origin.pattern.to_string()),
-        each(|origin| origin.field.path().to_string()),
+        each(|origin| path_text(origin.field.path())),
         each(|origin| origin.encoding.name().to_owned()),
         each(|origin| origin.qos.level().to_string()),
         format!("{}{count}", definition.kind),
@@ -83,6 +86,10 @@ pub(super) fn row(spec: &TagSpec<Arc<Point>>) -> Vec<String> {
         limits(&definition.limits),
         definition.labels.as_ref().map(ToString::to_string).unwrap_or_default(),
     ]
+}
+
+fn path_text(path: &Path) -> String {
+    if path.is_whole() { "(whole)".to_owned() } else { path.to_string() }
 }
 
 fn written(command: &Command) -> String {
