@@ -11,6 +11,8 @@ import pytest
 import bridge
 from bridge import Bridge, Web
 from devices import Kind
+from mosquitto import Listener, Mosquitto
+from mqtt import Plant
 from peers import WAYS, Peer, Way, connect
 from plant import Site, boiler
 from plc import Plc
@@ -125,3 +127,41 @@ def web() -> Iterator[Callable[..., Web]]:
     yield connect
     for connection in opened:
         connection.close()
+
+
+Broker = Callable[..., Mosquitto]
+
+
+@pytest.fixture
+def brokers(tmp_path: Path) -> Iterator[Broker]:
+    """Makes a mosquitto and starts it; all end with the test."""
+    made: list[Mosquitto] = []
+
+    def make(*listeners: Listener, start: bool = True, **options: object) -> Mosquitto:
+        made.append(Mosquitto(tmp_path / f"broker-{len(made)}", *listeners, **options))  # type: ignore[arg-type]
+        if start:
+            made[-1].start()
+        return made[-1]
+
+    yield make
+    for broker in made:
+        broker.kill()
+
+
+@pytest.fixture
+def broker(brokers: Broker) -> Mosquitto:
+    """A mosquitto that keeps nothing."""
+    return brokers()
+
+
+Ask = Callable[..., Plant]
+
+
+@pytest.fixture
+def ask(serve: Serve) -> Ask:
+    """Serves a site on stdio, and asks it."""
+
+    def start(text: str, **options: object) -> Plant:
+        return Plant(serve(text, **options))
+
+    return start
