@@ -10,7 +10,7 @@ use crate::{
     link::{Host, Inbox},
     model::{
         Accepted, Access, Definition, Device, Kind, Labels, Limits, LinkState, Quality, Refusal, Rule, Tag,
-        TagPath, Update, Value,
+        TagPath, Update, Value, When,
     },
     store::{Connection, DeviceLayout, Layout, TagLayout},
 };
@@ -103,7 +103,7 @@ impl Plant {
             value,
             quality: Quality::Good,
             detail: None,
-            at: Some(Instant::now()),
+            at: When::At(Instant::now()),
         }]);
     }
 

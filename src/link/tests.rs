@@ -13,7 +13,7 @@ use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::model::{Outcome, Report, TagId, Value};
+use crate::model::{Outcome, Report, TagId, Value, When};
 
 struct Nowhere;
 
@@ -82,7 +82,7 @@ impl Driver for Script {
                         value,
                         quality,
                         detail: None,
-                        at: Some(at),
+                        at: When::At(at),
                     }]);
                 }
                 tokio::time::sleep(Duration::from_secs(10)).await;

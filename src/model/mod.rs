@@ -13,6 +13,6 @@ mod value;
 pub use ident::{DeviceId, InvalidPath, TagId, TagPath, is_segment};
 pub use outcome::{Outcome, Party, Report, Rule};
 pub use quality::{Quality, Reason};
-pub use sample::{DeviceState, LinkState, Sample, Update};
+pub use sample::{DeviceState, LinkState, Sample, Update, When};
 pub use tag::{Accepted, Access, Definition, Device, Kind, Labels, Limits, Refusal, Setpoint, Tag};
 pub use value::Value;

@@ -30,9 +30,34 @@ pub struct Update {
     pub value: Option<Value>,
     pub quality: Quality,
     pub detail: Option<Arc<str>>,
-    /// When the value was asked for, or came unasked: it is no older than that; `None` where nobody knows how old it is.
     /// Unused where there is no value.
-    pub at: Option<Instant>,
+    pub at: When,
+}
+
+/// How old a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum When {
+    /// It was asked for then, or came unasked: a value that was on its way for long is as old as the question for it.
+    At(Instant),
+    /// The device says that it is from then.
+    Told(SystemTime),
+    /// Nobody knows.
+    Unknown,
+}
+
+impl When {
+    /// The moment on both clocks, of which this is now; never one to come.
+    #[must_use]
+    pub fn on_clocks(self, now: Instant, time: SystemTime) -> (Option<SystemTime>, Option<Instant>) {
+        match self {
+            Self::At(at) => (time.checked_sub(now.saturating_duration_since(at)), Some(at.min(now))),
+            Self::Told(told) => {
+                let age = time.duration_since(told).unwrap_or_default();
+                (Some(told.min(time)), now.checked_sub(age))
+            }
+            Self::Unknown => (None, None),
+        }
+    }
 }
 
 /// State of the link that one or more devices share.

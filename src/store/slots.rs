@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{Catalogue, Counts, DeviceReading, Reading, observer::Registered, subscription::Shared};
 use crate::model::{
-    Device, DeviceId, DeviceState, LinkState, Quality, Reason, Sample, Tag, TagId, Update, Value,
+    Device, DeviceId, DeviceState, LinkState, Quality, Reason, Sample, Tag, TagId, Update, Value, When,
 };
 
 #[derive(Debug, Default)]
@@ -78,10 +78,7 @@ impl TagSlot {
         let sample = &mut self.sample;
         let value = match update.value {
             Some(value) => {
-                // A value that was on its way for long is as old as the question for it.
-                let age = update.at.map(|at| now.saturating_duration_since(at));
-                sample.source_time = age.and_then(|age| time.checked_sub(age));
-                sample.taken = update.at.map(|at| at.min(now));
+                (sample.source_time, sample.taken) = update.at.on_clocks(now, time);
                 mem::replace(&mut sample.value, value)
             }
             None => sample.value.clone(),
@@ -199,7 +196,7 @@ impl Slots {
         let (now, time) = (Instant::now(), SystemTime::now());
         let mut changed = Vec::new();
         for id in tags {
-            let update = Update { tag: id, value: None, quality, detail: detail.cloned(), at: None };
+            let update = Update { tag: id, value: None, quality, detail: detail.cloned(), at: When::Unknown };
             if self.tag_mut(id).is_some_and(|slot| slot.apply(id, update, now, time)) {
                 changed.push(id);
             }

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use super::*;
 use crate::{
     link::{Host, Sink},
-    model::{Access, Definition, Kind, Limits, Quality, Reason, TagPath, Update, Value},
+    model::{Access, Definition, Kind, Limits, Quality, Reason, TagPath, Update, Value, When},
 };
 
 const NOTIFY: Duration = Duration::from_millis(100);
@@ -76,7 +76,7 @@ fn good(tag: TagId, value: f64) -> Update {
         value: Some(Value::F64(value)),
         quality: Quality::Good,
         detail: None,
-        at: Some(Instant::now()),
+        at: When::At(Instant::now()),
     }
 }
 

@@ -84,8 +84,8 @@ class Mosquitto:
             lines.append(f"acl_file {folder}/acl")
         for listener in self.listeners:
             lines += listener.lines()
-        self._config = folder / "mosquitto.conf"
-        self._config.write_text("\n".join([*lines, *extra, ""]), encoding="utf-8")
+        self.config = folder / "mosquitto.conf"
+        self.config.write_text("\n".join([*lines, *extra, ""]), encoding="utf-8")
         self._starts = 0
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -97,14 +97,15 @@ class Mosquitto:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
-    def start(self) -> None:
+    def start(self, ports: tuple[int, ...] | None = None) -> None:
+        """Starts it, and waits for its ports: all of them, or these."""
         self._starts += 1
         with self._log().open("wb") as file:
-            self.process = subprocess.Popen([_find("mosquitto"), "-c", str(self._config)], stderr=file, stdout=file)
+            self.process = subprocess.Popen([_find("mosquitto"), "-c", str(self.config)], stderr=file, stdout=file)
 
         def listens() -> bool:
             assert self.process and self.process.poll() is None, self.log()
-            return all(_answers(listener.port) for listener in self.listeners)
+            return all(map(_answers, ports or [listener.port for listener in self.listeners]))
 
         until("mosquitto listens", listens)
 

@@ -49,7 +49,13 @@ def toml(value: Any) -> str:
             return json.dumps(value)
 
 
-NUMBER = 'name = "v"\ntype = "float64"\ntopic = "s/1"\npath = "v"'
+def number(topic: str, **keys: Any) -> str:
+    """A number `v` in JSON."""
+    lines = [f"{key} = {toml(value)}" for key, value in keys.items()]
+    return "\n".join(['name = "v"', 'type = "float64"', f'topic = "{topic}"', 'path = "v"', *lines])
+
+
+NUMBER = number("s/1")
 SWITCH = (
     'name = "on"\ntype = "bool"\ntopic = "stat/plug/POWER"\nwords = { ON = true, OFF = false }\n'
     'access = "read-write"\nwrite = { topic = "cmnd/plug/POWER", confirm_ms = 3000 }'

@@ -1,6 +1,7 @@
 //! Integration tests over the public API, with the simulators in process.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod mqtt;
 mod panics;
 mod plant;
 mod reload;

@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Duration};
 
 use fieldbridge::{
     link::{self, Backoff, Driver, Inbox, LinkError, SessionEnd, Sink},
-    model::{Access, Definition, Device, Kind, Limits, Quality, Reason, Tag, TagId, TagPath, Update, Value},
+    model::{
+        Access, Definition, Device, Kind, Limits, Quality, Reason, Tag, TagId, TagPath, Update, Value, When,
+    },
     store::{Change, Connection, DeviceLayout, Layout, Store, TagLayout, Target},
 };
 use tokio::time::Instant;
@@ -31,7 +33,7 @@ impl Driver for Shaky {
             value,
             quality: Quality::Good,
             detail: None,
-            at: Some(Instant::now()),
+            at: When::At(Instant::now()),
         }]);
         if self.sessions == 1 {
             // Lets the subscriber see the first value.

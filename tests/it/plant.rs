@@ -7,7 +7,7 @@ use fieldbridge::{
     config::{self, Site},
     control::WriteRequest,
     model::{Quality, Report, Value},
-    store::{Change, Reading, Target},
+    store::{Change, DeviceReading, Reading, Target},
 };
 use tokio_util::sync::CancellationToken;
 
@@ -57,6 +57,22 @@ impl Plant {
 
     pub(crate) async fn until_good(&self, path: &str) -> Reading {
         self.until(path, |reading| reading.sample.quality == Quality::Good).await
+    }
+
+    /// Waits until a device, or its link, is as wanted, woken by its notifications.
+    pub(crate) async fn until_device(&self, name: &str, ready: impl Fn(&DeviceReading) -> bool) {
+        let store = self.app.store();
+        let id = store.catalogue().device(name).unwrap_or_else(|| panic!("no device {name}")).id;
+        let subscription = store.subscribe(Duration::ZERO);
+        assert!(subscription.add(Target::Device(name.into())));
+        loop {
+            let reading = store.device(id).unwrap();
+            if ready(&reading) {
+                return;
+            }
+            let news = tokio::time::timeout(Duration::from_secs(30), subscription.next()).await;
+            news.unwrap_or_else(|_| panic!("{name} stays {reading:?}"));
+        }
     }
 
     pub(crate) fn request(&self, tag: &str, value: &str) -> WriteRequest {

@@ -21,7 +21,7 @@ use crate::{
     codec::modbus::exception_text,
     codec::value::Raw,
     link::Command,
-    model::{Quality, Reason, Update, Value},
+    model::{Quality, Reason, Update, Value, When},
 };
 
 /// First and longest pause between two looks at a tag that could not be read.
@@ -125,7 +125,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                 value: None,
                 quality: Quality::Uncertain(Reason::Stale),
                 detail: Some("a write to it is in doubt".into()),
-                at: Some(now),
+                at: When::At(now),
             });
             self.sink.publish(&mut self.batch);
         }

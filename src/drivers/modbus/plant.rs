@@ -26,7 +26,7 @@ use super::{
 };
 use crate::{
     codec::value::{Codec, Fault, Format, Raw},
-    model::{DeviceId, Quality, Reason, Refusal, TagId, Update, Value},
+    model::{DeviceId, Quality, Reason, Refusal, TagId, Update, Value, When},
     profile::modbus::{Reads, Region, Table, WriteFunction, Writes},
 };
 
@@ -500,7 +500,7 @@ impl Entry {
                     Some(range) => (Quality::Bad(Reason::OutOfRange), Some(range.detail.clone())),
                     None => (Quality::Good, self.codec.label(&value)),
                 };
-                Update { tag: self.id, value: Some(value), quality, detail, at: Some(at) }
+                Update { tag: self.id, value: Some(value), quality, detail, at: When::At(at) }
             }
             Err(fault) => {
                 let reason = fault.reason();
@@ -510,7 +510,7 @@ impl Entry {
                     value: Some(Value::Null),
                     quality: Quality::Bad(reason),
                     detail,
-                    at: Some(at),
+                    at: When::At(at),
                 }
             }
         }

@@ -29,7 +29,7 @@ use crate::{
     codec::modbus::exception_text,
     config::{ModbusEndpoint, Transport},
     link::{Command, Counters, Inbox, Sink, transport::Delivery},
-    model::{DeviceState, Quality, Reason, TagId, Update},
+    model::{DeviceState, Quality, Reason, TagId, Update, When},
 };
 
 /// How long a hole that is due waits for the line to be idle.
@@ -463,7 +463,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Session<'a, S> {
             }
             let quality = Quality::Bad(reason);
             let detail = Some(detail.clone());
-            self.batch.push(Update { tag, value: None, quality, detail, at: Some(Instant::now()) });
+            self.batch.push(Update { tag, value: None, quality, detail, at: When::At(Instant::now()) });
         }
         self.sink.publish(&mut self.batch);
     }

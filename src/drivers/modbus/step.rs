@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     codec::modbus::{Answer, usual_length},
-    model::{Quality, Reason, Update},
+    model::{Quality, Reason, Update, When},
 };
 
 /// Longest and shortest time after which a unit that is asked without a pause is given one.
@@ -362,7 +362,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
                     value: None,
                     quality: Quality::Uncertain(Reason::Stale),
                     detail: Some(detail.clone()),
-                    at: Some(Instant::now()),
+                    at: When::At(Instant::now()),
                 });
             }
         }

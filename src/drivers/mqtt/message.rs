@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     codec::payload::{Document, Encoding, Malformed, Reading},
-    model::{DeviceState, Quality, Reason, Update, Value},
+    model::{DeviceState, Quality, Reason, Update, Value, When},
     profile::mqtt::Qos,
 };
 
@@ -98,7 +98,14 @@ impl Session<'_> {
             Told::Value { tag, reading, label, time } => self.value(tag, reading, label, time, message),
             Told::Spoilt { tag, problem } => {
                 self.hear(tag, message);
-                self.update(tag, None, Quality::Bad(Reason::DecodeError), Some(problem), None, message);
+                self.update(
+                    tag,
+                    None,
+                    Quality::Bad(Reason::DecodeError),
+                    Some(problem),
+                    When::Unknown,
+                    message,
+                );
             }
             Told::Sign { station, sign, is_there } => self.sign(station, sign, is_there),
             Told::Reply { number, error } => self.replied(number, error),
@@ -134,13 +141,11 @@ impl Session<'_> {
         if !message.retain && value != Value::Null {
             self.observe(tag, &value);
         }
-        let now = Instant::now();
         let (at, problem) = match time {
-            Time::Unsaid => ((!message.retain).then_some(now), None),
-            Time::At(time) => {
-                (now.checked_sub(SystemTime::now().duration_since(time).unwrap_or_default()), None)
-            }
-            Time::Spoilt(problem) => (None, Some(problem)),
+            Time::Unsaid if message.retain => (When::Unknown, None),
+            Time::Unsaid => (When::At(Instant::now()), None),
+            Time::At(time) => (When::Told(time), None),
+            Time::Spoilt(problem) => (When::Unknown, Some(problem)),
         };
         let (quality, detail) = match (quality, problem) {
             (Quality::Good, Some(problem)) => (Quality::Uncertain(Reason::DecodeError), Some(problem)),
@@ -156,7 +161,7 @@ impl Session<'_> {
         value: Option<Value>,
         quality: Quality,
         detail: Option<Arc<str>>,
-        at: Option<Instant>,
+        at: When,
         message: &Message,
     ) {
         let Some(tag) = self.plant.tags.get_mut(place) else { return };
@@ -214,7 +219,7 @@ impl Session<'_> {
                 continue;
             };
             (tag.quality, tag.detail) = (quality, detail.clone());
-            self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: None });
+            self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: When::Unknown });
         }
     }
 }

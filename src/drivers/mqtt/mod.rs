@@ -138,6 +138,7 @@ impl Driver for Mqtt {
             counters: &self.counters,
             bounds: Bounds { size, depth: DEPTH },
             announce: self.endpoint.announce.as_ref(),
+            arrival: self.endpoint.announce.as_ref(),
             batch: Vec::new(),
             writes: BTreeMap::new(),
             acks: FuturesUnordered::new(),

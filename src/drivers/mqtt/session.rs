@@ -18,7 +18,7 @@ use crate::{
     codec::payload::Bounds,
     config::Announce,
     link::{Counters, Inbox, Sink, transport::Delivery},
-    model::{DeviceState, Quality, Reason, Update},
+    model::{DeviceState, Quality, Reason, Update, When},
     profile::mqtt::Qos,
 };
 
@@ -31,6 +31,8 @@ pub(super) struct Session<'a> {
     pub(super) counters: &'a Counters,
     pub(super) bounds: Bounds,
     pub(super) announce: Option<&'a Announce>,
+    /// The same until we announced that we are there.
+    pub(super) arrival: Option<&'a Announce>,
     pub(super) batch: Vec<Update>,
     pub(super) writes: Writes,
     pub(super) acks: FuturesUnordered<BoxFuture<'static, (u64, Ack)>>,
@@ -102,7 +104,7 @@ impl Session<'_> {
         }
     }
 
-    /// Says what still holds of what was known, subscribes, and announces us.
+    /// Says what still holds of what was known, and subscribes.
     fn begin(&mut self, welcome: Welcome) {
         if !welcome.session_present {
             self.plant.granted.fill(None);
@@ -123,12 +125,20 @@ impl Session<'_> {
                 tag.detail = Some("no message since the connection came back".into());
             }
             let (quality, detail) = (tag.quality, tag.detail.clone());
-            self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: None });
+            self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: When::Unknown });
         }
         self.publish();
         self.wanted = self.wanted(welcome.has_identifiers);
         self.subscribe();
-        if let Some(announce) = self.announce {
+        self.arrive();
+    }
+
+    /// Announces us once all is subscribed: whoever answers to that is heard.
+    fn arrive(&mut self) {
+        if self.wanted.is_empty()
+            && self.grants.is_empty()
+            && let Some(announce) = self.arrival.take()
+        {
             // Whether it arrives is seen by who waits for it.
             drop(self.say(announce, &announce.online));
         }
@@ -185,6 +195,7 @@ impl Session<'_> {
             }
         }
         self.subscribe();
+        self.arrive();
     }
 
     /// What the broker does not let us hear is bad.
@@ -196,7 +207,7 @@ impl Session<'_> {
             for tag in self.plant.tags.iter_mut().filter(|tag| tag.filters.contains(place)) {
                 let (quality, detail) = (Quality::Bad(Reason::DeviceRefused), Some(Arc::clone(&detail)));
                 (tag.quality, tag.detail) = (quality, detail.clone());
-                self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: None });
+                self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: When::Unknown });
             }
             for presence in &mut self.plant.stations {
                 let own = presence.tags.iter().filter_map(|tag| self.plant.tags.get(*tag));

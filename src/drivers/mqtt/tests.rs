@@ -22,7 +22,7 @@ use crate::{
     },
     config::MqttVersion,
     link::{Backoff, Command, Host, Permit, Publish, Queue, queue, supervise},
-    model::{DeviceState, Kind, LinkState, Outcome, Party, Quality, Reason, Report, Update, Value},
+    model::{DeviceState, Kind, LinkState, Outcome, Party, Quality, Reason, Report, Update, Value, When},
     profile::mqtt::{self, Origin, Qos},
 };
 
@@ -188,11 +188,11 @@ async fn what_a_broker_kept_is_of_unknown_age_until_a_live_message_comes() {
     broker.handle().wait_for(|broker| broker.retained("tele/plug/SENSOR").is_some()).await;
     let rig = Rig::start(endpoint(&broker, MqttVersion::V5), plug(Duration::ZERO));
     let kept = rig.told.wait(1, |update| update.value.is_some()).await;
-    assert_eq!((kept.quality, kept.at), (Quality::Uncertain(Reason::Retained), None));
+    assert_eq!((kept.quality, kept.at), (Quality::Uncertain(Reason::Retained), When::Unknown));
     device.publish(sensor(2).retained()).await.unwrap();
     let live = rig.told.wait(1, is_good).await;
     assert_eq!(live.value, Some(Value::F64(2.0)));
-    assert!(live.at.is_some());
+    assert!(matches!(live.at, When::At(_)));
     rig.stop().await;
     broker.stop().await;
 }

@@ -17,7 +17,7 @@ use crate::{
     mcp::Mcp,
     model::{
         Accepted, Access, Definition, Device, Kind, Labels, Limits, LinkState, Outcome, Party, Quality,
-        Refusal, Report, Setpoint, Tag, TagId, TagPath, Update, Value,
+        Refusal, Report, Setpoint, Tag, TagId, TagPath, Update, Value, When,
     },
     store::{Connection, DeviceLayout, Layout, Store, TagLayout},
 };
@@ -174,14 +174,16 @@ impl Plant {
 
     pub(in crate::mcp) fn publish(&self, path: &str, value: Value) {
         let (tag, at) = (self.id(path), tokio::time::Instant::now());
-        let update = Update { tag, value: Some(value), quality: Quality::Good, detail: None, at: Some(at) };
+        let update =
+            Update { tag, value: Some(value), quality: Quality::Good, detail: None, at: When::At(at) };
         self.sink.publish(&mut vec![update]);
     }
 
     /// Gives a tag a value with a detail.
     pub(in crate::mcp) fn say(&self, path: &str, value: Value, quality: Quality, detail: &str) {
         let (tag, at) = (self.id(path), tokio::time::Instant::now());
-        let update = Update { tag, value: Some(value), quality, detail: Some(detail.into()), at: Some(at) };
+        let update =
+            Update { tag, value: Some(value), quality, detail: Some(detail.into()), at: When::At(at) };
         self.sink.publish(&mut vec![update]);
     }
 
@@ -194,7 +196,7 @@ impl Plant {
             value: Some(value.clone()),
             quality: Quality::Good,
             detail: None,
-            at: Some(at),
+            at: When::At(at),
         };
         self.sink.publish(&mut catalogue.tags().iter().map(|entry| update(entry.id)).collect());
     }

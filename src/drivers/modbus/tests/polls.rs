@@ -3,6 +3,7 @@
 use tokio::time::sleep;
 
 use super::*;
+use crate::model::When;
 
 fn good(update: &Update) -> bool {
     update.quality == Quality::Good
@@ -50,7 +51,7 @@ async fn a_value_counts_from_the_request() {
     sleep(Duration::from_millis(450)).await;
     peer.answer(&asked, &hex("03020007")).await;
     sleep(Duration::from_millis(1)).await;
-    assert_eq!(rig.told.last(1).unwrap().at, Some(asked.at));
+    assert_eq!(rig.told.last(1).unwrap().at, When::At(asked.at));
     rig.stopped().await;
 }
 
