@@ -133,7 +133,7 @@ pub struct Tls {
     pub ca: PathBuf,
     /// Our certificate with its chain, and its private key.
     pub identity: Option<(PathBuf, PathBuf)>,
-    /// The name that the device's certificate must have; `None` takes the host of the address.
+    /// The name that the server's certificate must have; `None` takes the host of the address.
     pub server_name: Option<String>,
 }
 

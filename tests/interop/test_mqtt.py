@@ -153,6 +153,10 @@ def test_a_kept_session_brings_what_was_missed_once_and_in_order(ask: Ask, broke
     keys = {"version": version, "client_id": "bridge", "session": "persistent"}
     plant = ask(site(broker.address, device("d", NUMBER), **keys))
     broker.wait("Sending SUBACK to bridge")
+    # mosquitto 2.0.11 saves no session of version 5 that began with a clean start: the next one does not.
+    broker.kill()
+    broker.start()
+    broker.wait("Sending SUBACK to bridge")
     broker.publish("s/1", '{"v":1}')
     plant.wait("d/v", quality="good", value=1)
     before = messages(plant)

@@ -144,7 +144,7 @@ section! {
         optional certificate: PemPath;
         /// Private key of our certificate, not encrypted.
         optional key: PemPath;
-        /// The name or IP address that the device's certificate must have. Default: the host of `address`.
+        /// The name or IP address that the server's certificate must have. Default: the host of `address`.
         optional server_name: Text;
     }
 }

@@ -282,7 +282,7 @@ fn check_identity((certificate, key): (&At<PemPath>, &At<PemPath>), folder: &Pat
 /// A name that no certificate can have would fail at every connect.
 fn check_name(at: &At<TlsTable>, address: Option<&At<HostPort>>, found: &mut Findings) {
     let Some(address) = address else { return };
-    let allowed = "a host name or an IP address, as it stands in the device's certificate";
+    let allowed = "a host name or an IP address, as it stands in the server's certificate";
     match &at.value.server_name {
         Some(name) if tls::server_name("", Some(&name.value.0)).is_none() => {
             found.problems.push(name.spot.problem(What::NotAllowed { allowed: allowed.to_owned() }));

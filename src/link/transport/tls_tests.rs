@@ -169,7 +169,7 @@ async fn a_connection_ends_with_a_reset_as_all_do() {
     stream.write_u8(1).await.unwrap();
     stream.flush().await.unwrap();
     stream.read_u8().await.unwrap();
-    let socket = socket2::SockRef::from(stream.get_ref().0);
+    let socket = socket2::SockRef::from(stream.stream.get_ref().0);
     assert_eq!(socket.linger().unwrap(), Some(Duration::ZERO));
     assert!(socket.tcp_nodelay().unwrap());
     // An answer acknowledges what was asked.
@@ -199,17 +199,17 @@ async fn a_device_that_does_not_know_us_says_so() {
     let address = device(&pair, Some(&ca), &TLS12).await;
     insta::assert_snapshot!(
         refused(&files, address, &files.security()).await,
-        @"the device wants a client certificate, and none is configured (CertificateRequired)"
+        @"the server wants a client certificate, and none is configured (CertificateRequired)"
     );
     let strange = files.authority("strange");
     let us = files.signed("us", &strange, &names(&["fieldbridge"]));
     let unknown = Security { identity: Some(us), ..files.security() };
-    insta::assert_snapshot!(refused(&files, address, &unknown).await, @"the device refuses our certificate, us.pem (UnknownCA)");
-    // By TLS 1.3 the device says so only after the handshake, so that the session ends.
+    insta::assert_snapshot!(refused(&files, address, &unknown).await, @"the server refuses our certificate, us.pem (UnknownCA)");
+    // By TLS 1.3 the server says so only after the handshake, so that the session ends.
     let address = device(&pair, Some(&ca), &TLS13).await;
     let (mut stream, _) = connect(&address.to_string(), LIMIT, &files.security()).await.unwrap();
     let error = stream.read_u8().await.unwrap_err();
-    insta::assert_snapshot!(error, @"received fatal alert: CertificateRequired");
+    insta::assert_snapshot!(error, @"the server wants a client certificate, and none is configured (CertificateRequired)");
 }
 
 #[tokio::test]
@@ -239,7 +239,7 @@ async fn a_device_that_cannot_be_verified_is_not_spoken_to() {
     let address = device(&files.signed("early", &plant, &early), None, &TLS13).await;
     let told = refused(&files, address, &files.security()).await;
     assert!(
-        told.starts_with("the device's certificate is not valid before 2999-02-01 00:00:00 UTC"),
+        told.starts_with("the server's certificate is not valid before 2999-02-01 00:00:00 UTC"),
         "{told}"
     );
 }
@@ -269,7 +269,7 @@ async fn a_self_signed_certificate_may_be_its_own_authority() {
     let security = Security { ca: pair.0.clone(), ..files.security() };
     insta::assert_snapshot!(
         refused(&files, address, &security).await,
-        @"the device's certificate is an authority's (CA:TRUE), which may not be a device's own: give the device one that an authority in authority.pem signed, or a self-signed one with basicConstraints CA:FALSE"
+        @"the server's certificate is an authority's (CA:TRUE), which may not be a server's own: give the server one that an authority in authority.pem signed, or a self-signed one with basicConstraints CA:FALSE"
     );
 }
 
@@ -289,10 +289,10 @@ async fn a_peer_that_speaks_no_tls_is_told_of() {
     });
     insta::assert_snapshot!(
         refused(&files, address, &files.security()).await,
-        @"the device answers something that is no TLS: is this its port for TLS?"
+        @"the server answers something that is no TLS: is this its port for TLS?"
     );
     let told = refused(&files, address, &files.security()).await;
-    assert!(told.starts_with("the device ended the connection during the TLS handshake ("), "{told}");
+    assert!(told.starts_with("the server ended the connection during the TLS handshake ("), "{told}");
     plain.await.unwrap();
 }
 
@@ -357,7 +357,7 @@ async fn files_that_cannot_be_used_are_told_of_before_anything_is_sent() {
     let nameless = Security { server_name: Some("a plc".to_owned()), ..files.security() };
     insta::assert_snapshot!(
         refused(&files, address, &nameless).await,
-        @"no certificate can have such a name: set `server_name` to the one in the device's"
+        @"no certificate can have such a name: set `server_name` to the one in the server's"
     );
     assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none());
 }

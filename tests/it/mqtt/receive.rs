@@ -144,8 +144,8 @@ async fn a_filter_that_another_covers_is_not_subscribed() {
 
 #[tokio::test]
 async fn a_message_that_comes_by_two_subscriptions_counts_once() {
-    let devices = number("").replace("s/1", "s/1/+")
-        + &number("").replace("\"d\"", "\"e\"").replace("s/1", "s/+/x");
+    let devices =
+        number("").replace("s/1", "s/1/+") + &number("").replace("\"d\"", "\"e\"").replace("s/1", "s/+/x");
     let script = Script::new(Version::V5).await;
     let plant = start(&script, "", &devices);
     let mut peer = script.accept_new().await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, future::BoxFuture};
 use rumqttc_v4::{
-    AsyncClient, Broker, ConnectReturnCode, ConnectionError, EventLoop, LastWill, MqttOptions,
+    AsyncClient, Broker, ConnectReturnCode, ConnectionError, Error, EventLoop, LastWill, MqttOptions,
     NetworkOptions, Packet, PublishOptions, PublishResult, QoS, StateError, SubscribeFilter,
     SubscribeReasonCode, Transport,
 };
@@ -172,7 +172,8 @@ fn failure(error: &ConnectionError) -> Failure {
             ConnectReturnCode::BadUserNamePassword => 4,
             ConnectReturnCode::NotAuthorized => 5,
         })),
-        ConnectionError::Io(error) | ConnectionError::MqttState(StateError::Io(error)) => {
+        ConnectionError::Io(error)
+        | ConnectionError::MqttState(StateError::Io(error) | StateError::Deserialization(Error::Io(error))) => {
             Failure::broken(error)
         }
         ConnectionError::MqttState(StateError::ConnectionAborted) => Failure::passing(CLOSED),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, future::BoxFuture};
 use rumqttc_v5::{
-    AsyncClient, Broker, ConnAck, ConnectReturnCode, ConnectionError, EventLoop, LastWill, MqttOptions,
-    Packet, PubCompReason, PublishOptions, PublishProperties, PublishResult, QoS, StateError,
+    AsyncClient, Broker, ConnAck, ConnectReturnCode, ConnectionError, Error, EventLoop, LastWill,
+    MqttOptions, Packet, PubCompReason, PublishOptions, PublishProperties, PublishResult, QoS, StateError,
     SubscribeFilterInput, SubscribeProperties, SubscribeReasonCode, Transport,
 };
 
@@ -199,7 +199,8 @@ fn failure(error: &ConnectionError) -> Failure {
                 lasting: code.is_lasting(),
             }
         }
-        ConnectionError::Io(error) | ConnectionError::MqttState(StateError::Io(error)) => {
+        ConnectionError::Io(error)
+        | ConnectionError::MqttState(StateError::Io(error) | StateError::Deserialization(Error::Io(error))) => {
             Failure::broken(error)
         }
         ConnectionError::MqttState(StateError::ConnectionAborted) => Failure::passing(CLOSED),
