@@ -1,5 +1,8 @@
-//! A Modbus network as one text, such as `tcp://192.168.0.10:502`, for commands that need no site file.
+//! A connection as one text, such as `tcp://192.168.0.10:502`, for commands that need no site file.
 
+mod mqtt;
+
+pub use mqtt::mqtt_address;
 use std::{path::PathBuf, time::Duration};
 
 use super::{
@@ -7,7 +10,7 @@ use super::{
     site::{ModbusEndpoint, Parity, Serial, Tls, Transport},
 };
 
-/// Why a text is no address of a Modbus network.
+/// Why a text is no address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     #[error(
@@ -15,6 +18,11 @@ pub enum AddressError {
          rtu:///dev/ttyUSB0?baud=19200&parity=even&stop_bits=1"
     )]
     Scheme(String),
+    #[error(
+        "`{0}` is no address of a broker: allowed is mqtt://host:port, mqtts://host:port?ca=ca.pem, ws://host:port/mqtt or \
+         wss://host:port/mqtt?ca=ca.pem"
+    )]
+    Broker(String),
     #[error("`{host}` in {scheme}://{host}: allowed is host:port, such as 192.168.0.10:502")]
     Host { scheme: &'static str, host: String },
     #[error("rtu:// names no port: allowed is its path, such as rtu:///dev/ttyUSB0 or rtu://COM3")]
@@ -23,9 +31,9 @@ pub enum AddressError {
     Key { scheme: &'static str, key: String, allowed: &'static str },
     #[error("{key} = `{value}`: allowed is {allowed}")]
     Value { key: &'static str, value: String, allowed: &'static str },
-    #[error("tls:// needs ?ca=FILE, the certificates of the authorities that may vouch for the device")]
+    #[error("TLS needs ?ca=FILE, the certificates of the authorities that may vouch for the server")]
     Authorities,
-    #[error("tls:// takes `certificate` and `key` together or not at all")]
+    #[error("TLS takes `certificate` and `key` together or not at all")]
     Identity,
 }
 

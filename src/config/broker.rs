@@ -65,6 +65,11 @@ pub struct Announce {
 impl MqttEndpoint {
     /// First and longest delay between two tries to connect, where the site says nothing.
     pub const RECONNECT: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
+    /// How long connecting may take where the site says nothing.
+    pub const TIMEOUT: Duration = Duration::from_secs(5);
+    /// As the site's default.
+    pub(super) const KEEP_ALIVE: Duration = Duration::from_secs(10);
+    pub(super) const MAX_PAYLOAD: u32 = 1_048_576;
 
     /// The name of the driver in site files.
     #[must_use]

@@ -18,7 +18,7 @@ mod site;
 #[cfg(test)]
 mod tests;
 
-pub use address::{AddressError, modbus_address};
+pub use address::{AddressError, modbus_address, mqtt_address};
 pub use broker::{Announce, Login, MqttEndpoint, MqttVersion, Secret};
 pub(crate) use document::Document;
 pub use leaf::{HttpAddressError, http_address};

@@ -1,5 +1,10 @@
 //! Integration tests over the public API, with the simulators in process.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test fails by panicking"
+)]
 
 mod mqtt;
 mod panics;

@@ -1,10 +1,11 @@
-//! `fieldbridge scan modbus` as a program, against simulated PLCs.
+//! `fieldbridge scan` as a program, against simulated PLCs and a broker.
 
 use std::{collections::BTreeSet, path::Path, process::Output};
 
 use simulators::{
     boiler, meter,
     modbus::{Handle, Server},
+    mqtt::{Broker, Device, Message, Settings, family::Plug},
 };
 use tokio::process::Command;
 
@@ -173,4 +174,39 @@ async fn what_is_no_argument_is_told_with_what_is() {
     let output = scan(&["--connection", "rtu:///dev/no-such-port"]).await;
     assert!(stderr(&output).contains("/dev/no-such-port: no such serial port"), "{}", stderr(&output));
     assert!(!output.status.success() && output.stdout.is_empty());
+}
+
+async fn scan_mqtt(arguments: &[&str]) -> Output {
+    let mut command = Command::new(PROGRAM);
+    command.args(["scan", "mqtt"]).args(arguments).env_remove("RUST_LOG").output().await.unwrap()
+}
+
+/// Devices of two families at a broker, of which the site knows one.
+#[tokio::test]
+async fn topics_are_found_at_a_broker_and_become_drafts() {
+    let broker = Broker::start(([127, 0, 0, 1], 0).into()).await.unwrap();
+    let device = Device::start(&broker.url(), Plug::new("shed"), Settings::by_hand());
+    device.wait_for(Device::connected).await;
+    for name in ["plug_3", "plug_4"] {
+        let state = Message::new(format!("zigbee2mqtt/{name}"), r#"{"state":"ON","power":4.5}"#);
+        device.publish(state.retained()).await.unwrap();
+    }
+    broker.handle().wait_for(|broker| broker.retained("zigbee2mqtt/plug_4").is_some()).await;
+    let before = broker.handle().published();
+    let folder = tempfile::tempdir().unwrap();
+    let draft = folder.path().join("plug.toml");
+    let address = format!("mqtt://{}", broker.local_addr());
+    let arguments = ["--connection", &address, "--filter", "zigbee2mqtt/{device}", "--seconds", "1"];
+    let output = scan_mqtt(&[&arguments[..], &["--draft", draft.to_str().unwrap()]].concat()).await;
+    assert!(output.status.success(), "{}", stderr(&output));
+    insta::assert_snapshot!("mqtt", stdout(&output));
+    insta::assert_snapshot!("mqtt_draft", std::fs::read_to_string(&draft).unwrap());
+    assert_eq!(broker.handle().published(), before, "it publishes nothing");
+    let output = scan_mqtt(&["--connection", &address, "--filter", "a/{b"]).await;
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("a/{b"), "{}", stderr(&output));
+    broker.stop().await;
+    let output = scan_mqtt(&["--connection", &address]).await;
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(1), ""));
+    assert!(stderr(&output).contains("refused"), "{}", stderr(&output));
 }

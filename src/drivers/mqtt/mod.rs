@@ -10,6 +10,7 @@
 mod client;
 mod message;
 mod plant;
+pub mod scan;
 mod session;
 mod write;
 

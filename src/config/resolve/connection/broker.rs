@@ -20,8 +20,6 @@ use crate::{
     tls,
 };
 
-/// How long connecting may take where the site says nothing.
-const TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest client id (MQTT 5.0, section 1.5.4).
 const LONGEST_ID: usize = 65_535;
 
@@ -57,7 +55,7 @@ pub(super) fn endpoint(
         keep_alive: Duration::from_secs(table.keep_alive_s.as_ref()?.value.0.unsigned_abs()),
         session_expiry,
         max_payload: u32::try_from(table.max_payload_bytes.as_ref()?.value.0).ok()?,
-        timeout: table.timeout_ms.as_ref().map_or(TIMEOUT, |at| millis(at.value.0)),
+        timeout: table.timeout_ms.as_ref().map_or(MqttEndpoint::TIMEOUT, |at| millis(at.value.0)),
         announce: table.announce.as_ref().and_then(|at| announce(&at.value)),
         reconnect: (
             table.reconnect_min_ms.as_ref().map_or(first, |at| millis(at.value.0)),

@@ -6,6 +6,7 @@ use std::fs;
 
 use super::{super::report::tests::survey, *};
 use crate::{
+    cli::scan::file::{DraftError, Drafts},
     config::{DeviceSpec, Wire, load},
     drivers::modbus::scan::survey::Identity,
     model::Access,
@@ -30,8 +31,8 @@ fn device(text: &str) -> DeviceSpec {
 fn a_draft_of_each_unit_is_a_profile() {
     let folder = tempfile::tempdir().unwrap();
     let survey = survey();
-    let drafts = Drafts::claim(folder.path().join("pump.toml")).unwrap();
-    let files = drafts.write(&survey).unwrap();
+    let drafts = Drafts::claim(folder.path().join("pump.toml"), "unit").unwrap();
+    let files = drafts.write(&all(&survey)).unwrap();
     let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_str().unwrap()).collect();
     // Of unit 20 nothing is known.
     assert_eq!(names, ["pump-unit-1.toml", "pump-unit-17.toml"]);
@@ -55,25 +56,25 @@ fn a_draft_of_one_unit_has_the_name_that_was_given() {
     let mut survey = survey();
     survey.units.truncate(1);
     let file = folder.path().join("pump.toml");
-    let drafts = Drafts::claim(file.clone()).unwrap();
-    assert_eq!(drafts.write(&survey).unwrap(), std::slice::from_ref(&file));
-    let told = drafts.write(&survey).unwrap_err().to_string();
+    let drafts = Drafts::claim(file.clone(), "unit").unwrap();
+    assert_eq!(drafts.write(&all(&survey)).unwrap(), std::slice::from_ref(&file));
+    let told = drafts.write(&all(&survey)).unwrap_err().to_string();
     assert!(
         told.ends_with(
             "pump.toml is there already and is not overwritten: allowed is the name of a new file"
         )
     );
-    assert!(matches!(Drafts::claim(file), Err(DraftError::Exists(_))));
+    assert!(matches!(Drafts::claim(file, "unit"), Err(DraftError::Exists(_))));
 }
 
 #[test]
 fn names_that_would_fail_at_the_end_fail_at_once() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("pump-unit-3.toml"), "kept").unwrap();
-    assert!(matches!(Drafts::claim(folder.path().join("pump.toml")), Err(DraftError::Exists(_))));
+    assert!(matches!(Drafts::claim(folder.path().join("pump.toml"), "unit"), Err(DraftError::Exists(_))));
     let nowhere = folder.path().join("nowhere").join("x.toml");
-    assert!(matches!(Drafts::claim(nowhere), Err(DraftError::Folder(..))));
-    assert!(matches!(Drafts::claim(folder.path().join("..")), Err(DraftError::Exists(_))));
+    assert!(matches!(Drafts::claim(nowhere, "unit"), Err(DraftError::Folder(..))));
+    assert!(matches!(Drafts::claim(folder.path().join(".."), "unit"), Err(DraftError::Exists(_))));
 }
 
 #[test]

@@ -12,7 +12,7 @@ const BITS: usize = 8;
 
 /// Units, readable ranges, what deserves a second look, and a summary.
 #[must_use]
-pub fn render(survey: &Survey, address: &str) -> String {
+pub(super) fn render(survey: &Survey, address: &str) -> String {
     let mut text = String::new();
     if !survey.units.is_empty() {
         push(&mut text, &aligned(&units(survey)));

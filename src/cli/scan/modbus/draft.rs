@@ -1,88 +1,17 @@
-//! What a scan found, as drafts of profiles: one file a unit, never over a file that is there.
+//! What a scan found, as drafts of profiles: one a unit.
 
-use std::{
-    fs::OpenOptions,
-    io::{self, Write},
-    path::{Path, PathBuf},
+use crate::{
+    cli::scan::file::quoted,
+    drivers::modbus::scan::survey::{Extent, Found, Survey},
 };
-
-use toml::Value;
-
-use crate::drivers::modbus::scan::survey::{Extent, Found, Survey};
 
 /// So many tags a draft has; what more can be read stands in comments.
 const TAGS: usize = 200;
 
-/// Where the drafts go.
-#[derive(Debug)]
-pub(super) struct Drafts(PathBuf);
-
-/// Why a draft cannot be written.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum DraftError {
-    #[error("{} is there already and is not overwritten: allowed is the name of a new file", .0.display())]
-    Exists(PathBuf),
-    #[error("{} cannot be written: there is no folder {}", .0.display(), .1.display())]
-    Folder(PathBuf, PathBuf),
-    #[error("{} names no file", .0.display())]
-    Name(PathBuf),
-    #[error("cannot write {}", .path.display())]
-    Write { path: PathBuf, source: io::Error },
-}
-
-impl Drafts {
-    /// Refuses at once what would fail at the end.
-    pub(super) fn claim(file: PathBuf) -> Result<Self, DraftError> {
-        if file.exists() {
-            return Err(DraftError::Exists(file));
-        }
-        let Some(name) = stem(&file) else { return Err(DraftError::Name(file)) };
-        let folder = match file.parent() {
-            Some(folder) if !folder.as_os_str().is_empty() => folder,
-            _ => Path::new("."),
-        };
-        if !folder.is_dir() {
-            return Err(DraftError::Folder(file.clone(), folder.to_owned()));
-        }
-        let prefix = format!("{name}-unit-");
-        for entry in folder.read_dir().into_iter().flatten().flatten() {
-            if entry.file_name().to_string_lossy().starts_with(&prefix) {
-                return Err(DraftError::Exists(entry.path()));
-            }
-        }
-        Ok(Self(file))
-    }
-
-    /// Writes a draft of each unit of which something can be read; which files those are.
-    pub(super) fn write(&self, survey: &Survey) -> Result<Vec<PathBuf>, DraftError> {
-        let is_full = |found: &&Found| found.extents.iter().any(|extent| !extent.values.is_empty());
-        let units: Vec<&Found> = survey.units.iter().filter(is_full).collect();
-        let mut files = Vec::new();
-        for found in &units {
-            let path = if units.len() == 1 { self.0.clone() } else { self.path(found.unit) };
-            put(&path, &render(found))?;
-            files.push(path);
-        }
-        Ok(files)
-    }
-
-    fn path(&self, unit: u8) -> PathBuf {
-        let name = stem(&self.0).unwrap_or_default();
-        self.0.with_file_name(format!("{name}-unit-{unit}.toml"))
-    }
-}
-
-fn stem(file: &Path) -> Option<String> {
-    file.file_stem().map(|name| name.to_string_lossy().into_owned())
-}
-
-fn put(path: &Path, text: &str) -> Result<(), DraftError> {
-    let opened = OpenOptions::new().write(true).create_new(true).open(path);
-    let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|source| match source.kind() {
-        io::ErrorKind::AlreadyExists => DraftError::Exists(path.to_owned()),
-        _ => DraftError::Write { path: path.to_owned(), source },
-    })
+/// A draft of each unit of which something can be read, by its id.
+pub(super) fn all(survey: &Survey) -> Vec<(String, String)> {
+    let is_full = |found: &&Found| found.extents.iter().any(|extent| !extent.values.is_empty());
+    survey.units.iter().filter(is_full).map(|found| (found.unit.to_string(), render(found))).collect()
 }
 
 /// One tag.
@@ -182,11 +111,6 @@ fn tag(Line { name, register, kind, held }: &Line) -> String {
         "\n[[tags]]\nname = \"{name}\"\ndescription = \"Raw; held {held} when it was found\"\nregister = {register}\n\
          type = \"{kind}\""
     )
-}
-
-/// A text as TOML has it.
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
 }
 
 #[cfg(test)]
