@@ -1,4 +1,4 @@
-//! `demo`: the simulated boiler house and its energy meter, served, with what to paste into the usual assistants.
+//! `demo`: the simulated boiler house, its energy meter and the rooms that it heats, served, with what to paste into the usual assistants.
 
 use std::{
     io::ErrorKind,
@@ -14,7 +14,7 @@ use simulators::{boiler::House, modbus::Server};
 
 use super::{DemoArgs, serve, simulate};
 use crate::{
-    config::{self, Endpoint, Site, Transport},
+    config::{self, Endpoint, ModbusEndpoint, Site, Transport},
     mcp::{self, Http},
 };
 
@@ -30,7 +30,10 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     let house = House::start();
     let plc = plc(&house)?;
     let meter = simulate::meter(&house);
-    let text = SITE.replace(&USUAL.to_string(), &plc.local_addr().to_string());
+    let rooms = simulate::Plant::rooms(true).await?;
+    let text = SITE
+        .replace(&USUAL.to_string(), &plc.local_addr().to_string())
+        .replace(&simulate::BROKER.to_string(), &rooms.address().to_string());
     #[cfg(unix)]
     let (line, text) = {
         let line =
@@ -47,6 +50,7 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
     #[cfg(unix)]
     line.stop();
     meter.stop().await;
+    rooms.stop().await;
     house.stop().await;
     Ok(ExitCode::SUCCESS)
 }
@@ -84,13 +88,16 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
     eprintln!("fieldbridge {}: demo of a simulated boiler house\n", env!("CARGO_PKG_VERSION"));
     eprintln!("  PLC       Modbus TCP at {plc}, unit 1 (simulated: nothing can break)");
     for connection in &site.connections {
-        if let Endpoint::Modbus(modbus) = &connection.endpoint
-            && let Transport::Rtu(serial) = &modbus.transport
-        {
-            eprintln!(
+        match &connection.endpoint {
+            Endpoint::Modbus(ModbusEndpoint { transport: Transport::Rtu(serial), .. }) => eprintln!(
                 "  meter     Modbus RTU on {}, {} baud, unit 1 (simulated as well)",
                 serial.port, serial.baud
-            );
+            ),
+            Endpoint::Mqtt(mqtt) => eprintln!(
+                "  rooms     MQTT broker at {}: two room sensors, and the valve that heats one of the rooms",
+                mqtt.address
+            ),
+            Endpoint::Modbus(_) => {}
         }
     }
     eprintln!("  tags      {}; writing is allowed", tags.join(", "));
@@ -113,6 +120,8 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
         "Claude Desktop, in claude_desktop_config.json (it starts a demo of its own):\n  \
          {{\"mcpServers\":{{\"fieldbridge\":{{\"command\":{program},\"args\":[\"demo\",\"--stdio\"]}}}}}}\n"
     );
-    eprintln!("Then ask: \"How warm is the boiler? Bring it to 72 degrees and tell me when it is there.\"");
+    eprintln!(
+        "Then ask: \"How warm are the boiler and the rooms? Bring the boiler to 72 degrees and open the valve of the room.\""
+    );
     eprintln!("Ctrl-C stops it.\n");
 }

@@ -25,7 +25,7 @@ use simulators::{
 };
 use tracing::{info, warn};
 
-pub(super) use mqtt::MqttArgs;
+pub(super) use mqtt::{MqttArgs, Plant, USUAL as BROKER};
 
 use super::{
     SimulateArgs,
@@ -44,12 +44,15 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let house = House::start();
     let meter = meter(&house);
-    let broker = args.mqtt.start().await?;
+    let bare = args.is_bare();
+    let broker = if bare { Some(mqtt::Plant::rooms(false).await?) } else { args.mqtt.start().await? };
+    if let Some(broker) = &broker {
+        broker.tell();
+    }
     let mut network = Network::new(args.faults.clone());
     for fault in &args.faults {
         warn!("fault on every answer: {fault}");
     }
-    let bare = args.is_bare();
     if let Some(address) = args.modbus.or(bare.then_some(USUAL)) {
         let address = network.start("Modbus TCP", address, Framing::Tcp, house.handle(), None)?;
         info!("boiler house: Modbus TCP at {address}, unit 1 (profile demo/boiler)");

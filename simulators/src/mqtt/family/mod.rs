@@ -27,7 +27,12 @@ use super::model::Model;
 /// Name of every family, the identifier of its device in [`make`], where that speaks, and where it listens.
 pub const FAMILIES: &[(&str, &str, &str, &str)] = &[
     ("tasmota", "plug", "tele/plug/#, stat/plug/#", "cmnd/plug/POWER"),
-    ("zigbee-climate", "room", "zigbee2mqtt/room, zigbee2mqtt/room/availability", "zigbee2mqtt/room/get"),
+    (
+        "zigbee-climate",
+        "room",
+        "zigbee2mqtt/room, zigbee2mqtt/room/availability, zigbee2mqtt/hall, zigbee2mqtt/hall/availability",
+        "zigbee2mqtt/room/get, zigbee2mqtt/hall/get",
+    ),
     (
         "zigbee-bulb",
         "bulb",
@@ -45,19 +50,24 @@ pub const FAMILIES: &[(&str, &str, &str, &str)] = &[
     ("valve", "valve", "valves/valve/state, valves/valve/availability", "valves/valve/set"),
 ];
 
-/// A device of a family, by its name in [`FAMILIES`]. The valve heats the room.
+/// The devices of a family, by its name in [`FAMILIES`]; none of a name that is not there. The valve heats the room, and
+/// not the hall.
 #[must_use]
-pub fn make(family: &str, opening: &Opening) -> Option<Box<dyn Model>> {
-    let &(family, id, ..) = FAMILIES.iter().find(|(known, ..)| *known == family)?;
-    Some(match family {
-        "tasmota" => Box::new(Plug::new(id)),
-        "zigbee-climate" => Box::new(Climate::new(id).heated_by(opening.clone())),
-        "zigbee-bulb" => Box::new(Bulb::new(id)),
-        "shelly" => Box::new(Switch::new(id)),
-        "homie" => Box::new(Node::new(id)),
-        "meter" => Box::new(Meter::new(id)),
-        _ => Box::new(Valve::new(id).with_opening(opening.clone())),
-    })
+pub fn make(family: &str, opening: &Opening) -> Vec<Box<dyn Model>> {
+    let Some(&(family, id, ..)) = FAMILIES.iter().find(|(known, ..)| *known == family) else {
+        return Vec::new();
+    };
+    match family {
+        "tasmota" => vec![Box::new(Plug::new(id))],
+        "zigbee-climate" => {
+            vec![Box::new(Climate::new(id).heated_by(opening.clone())), Box::new(Climate::new("hall"))]
+        }
+        "zigbee-bulb" => vec![Box::new(Bulb::new(id))],
+        "shelly" => vec![Box::new(Switch::new(id))],
+        "homie" => vec![Box::new(Node::new(id))],
+        "meter" => vec![Box::new(Meter::new(id))],
+        _ => vec![Box::new(Valve::new(id).with_opening(opening.clone()))],
+    }
 }
 
 fn json(value: &Value) -> Bytes {
