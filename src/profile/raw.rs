@@ -159,12 +159,16 @@ impl AnyTag {
 
 impl Read for AnyTag {
     fn allowed() -> String {
-        "a table with a `register` (Modbus) or a `topic` (MQTT)".to_owned()
+        "a table with a `register` (Modbus) or a `topic` (MQTT), or with a `write` that has one".to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
-        let is_topic = !node.has("register") && TopicTable::MARKS.iter().any(|key| node.has(key));
-        if is_topic {
+        let is_command = |(key, table): (&str, Node<'_>)| key == "write" && table.has("topic");
+        let is_topic = || {
+            TopicTable::MARKS.iter().any(|key| node.has(key))
+                || node.entries().is_some_and(|entries| entries.into_iter().any(is_command))
+        };
+        if !node.has("register") && is_topic() {
             TopicTable::read(node, found).map(|tag| Self::Topic(Box::new(tag)))
         } else {
             TagTable::read(node, found).map(|tag| Self::Register(Box::new(tag)))
