@@ -6,6 +6,7 @@
 pub mod ask;
 pub mod exact;
 pub mod mbap;
+pub mod payload;
 pub mod pdu;
 pub mod rtu;
 pub mod shape;

@@ -14,7 +14,7 @@ use serde_json::Value as Json;
 
 use crate::{
     ask::{Ask, FUNCTIONS},
-    mbap, pdu, rtu,
+    mbap, payload, pdu, rtu,
     shape::{Form, KINDS, Number, Shape},
     value,
 };
@@ -63,6 +63,7 @@ put_fields!(mbap::Input<'_>: transaction, unit_id, cuts, stream);
 put_fields!(rtu::Input<'_>: unit_id, ask, from, before, at, flip, noise);
 put_fields!(pdu::Input<'_>: ask, at, flip, bytes);
 put_fields!(value::Input<'_>: shape, data);
+put_fields!(payload::Input<'_>: encoding, path, data);
 
 impl Put for &[u8] {
     fn put(&self, out: &mut Vec<u8>) {
@@ -178,6 +179,7 @@ fn the_seeds_are_the_field_cases() {
     add_requests(&mut seeds, &cases);
     add_values(&mut seeds, &cases);
     add_shapes(&mut seeds);
+    add_payloads(&mut seeds, &cases);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let update = std::env::var_os("UPDATE_SEEDS").is_some();
     for ((target, name), bytes) in &seeds.0 {
@@ -321,6 +323,36 @@ fn add_values(seeds: &mut Seeds, cases: &Json) {
         let data =
             if written.is_empty() { joined(&vector["registers"]) } else { written.as_bytes().to_vec() };
         seeds.add("value", text(&vector, "id"), &value::Input { shape, data: &data }, value::check);
+    }
+}
+
+/// The payloads of B01 and B03, and topics.
+fn add_payloads(seeds: &mut Seeds, cases: &Json) {
+    for vector in ["B01", "B03"].into_iter().flat_map(|case| vectors(cases, case)) {
+        let payload = text(&vector, "payload_utf8");
+        if payload.is_empty() {
+            continue;
+        }
+        let encoding = u8::from(payload.starts_with(['{', '[']));
+        let path = payload::PATHS.iter().position(|path| *path == text(&vector, "path")).unwrap_or(1);
+        let path = u8::try_from(path).expect("few");
+        let input = payload::Input { encoding, path, data: payload.as_bytes() };
+        seeds.add("payload", text(&vector, "id"), &input, payload::check);
+    }
+    for (name, data) in [
+        ("topic-names", "tele/{device}/SENSOR\ntele/shed/SENSOR"),
+        ("topic-wildcards", "+/a/#\nx/a"),
+        ("topic-system", "#\n$SYS/broker"),
+        ("path", "a[0][\"b.c\"].d"),
+    ] {
+        let input = payload::Input { encoding: 0, path: 0, data: data.as_bytes() };
+        seeds.add("payload", name, &input, payload::check);
+    }
+    for (name, encoding, data) in [
+        ("cbor", 2, &b"\xa1\x61v\xfb\x40\x35\xb3\x33\x33\x33\x33\x33"[..]),
+        ("messagepack", 3, &b"\x81\xa1v\xcb\x40\x35\xb3\x33\x33\x33\x33\x33"[..]),
+    ] {
+        seeds.add("payload", name, &payload::Input { encoding, path: 1, data }, payload::check);
     }
 }
 
