@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a failed test may panic")]
 
 mod connections;
+mod mqtt;
 
 use std::{path::Path, sync::Arc, time::Duration};
 

@@ -168,10 +168,13 @@ impl Read for AnyTag {
             TopicTable::MARKS.iter().any(|key| node.has(key))
                 || node.entries().is_some_and(|entries| entries.into_iter().any(is_command))
         };
-        if !node.has("register") && is_topic() {
+        if node.has("register") {
+            TagTable::read(node, found).map(|tag| Self::Register(Box::new(tag)))
+        } else if is_topic() {
             TopicTable::read(node, found).map(|tag| Self::Topic(Box::new(tag)))
         } else {
-            TagTable::read(node, found).map(|tag| Self::Register(Box::new(tag)))
+            node.refuse(found, Self::allowed());
+            None
         }
     }
 }

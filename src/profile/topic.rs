@@ -488,7 +488,7 @@ impl TopicTemplate {
             confirm = Duration::ZERO;
         }
         let response = match response {
-            Some(at) => Some(Self::response(at, host, found)?),
+            Some(at) => Some(Self::response(at, &template, host, found)?),
             None => None,
         };
         let qos = level.as_ref().map(qos).unwrap_or_default();
@@ -496,8 +496,19 @@ impl TopicTemplate {
         Some(Command { topic, template, qos, retain, confirm, response })
     }
 
-    fn response(at: &At<ResponseTable>, host: &Host<'_>, found: &mut Findings) -> Option<Response> {
+    fn response(
+        at: &At<ResponseTable>,
+        template: &Template,
+        host: &Host<'_>,
+        found: &mut Findings,
+    ) -> Option<Response> {
         let ResponseTable { topic, id, error } = &at.value;
+        if let Some(id) = id.as_ref().filter(|_| !template.has_id()) {
+            let with = "the payload, which has no {id}".to_owned();
+            let allowed = "a `payload` with {id}, the number that the answer repeats".to_owned();
+            once(found, id.spot.problem(What::Conflict { with, allowed }));
+            return None;
+        }
         let written = topic.as_ref()?;
         let pattern = host.bind(written, found)?;
         let topic = Host::single(written, &pattern, found)?;

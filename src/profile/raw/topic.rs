@@ -171,7 +171,8 @@ section! {
         optional form: Choice<Form>;
         /// Quality of service of the command.
         default qos: Level = 1;
-        /// Whether the broker keeps the command: every device that connects later then carries it out again.
+        /// Whether the broker keeps the command: every device that connects later then carries it out again. With version 5
+        /// it is kept until the deadline of the write has passed.
         default retain: Flag = false;
         /// How long in milliseconds the topic of the value may take to report what was written; 0 does not wait.
         default confirm_ms: Whole<0, 600_000> = 2000;
