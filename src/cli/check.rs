@@ -203,13 +203,14 @@ pub(super) fn dash(text: &str) -> String {
     if text.is_empty() { "-".to_owned() } else { text.to_owned() }
 }
 
-/// Rows as lines, each column as wide as its longest cell.
+/// Rows as lines, each column as wide as its longest cell, but for cells that are far too long.
 pub(super) fn aligned(rows: &[Vec<String>]) -> String {
+    const WIDEST: usize = 120;
     let mut widths: Vec<usize> = Vec::new();
     for row in rows {
         widths.resize(widths.len().max(row.len()), 0);
         for (width, cell) in widths.iter_mut().zip(row) {
-            *width = (*width).max(cell.chars().count());
+            *width = (*width).max(cell.chars().count().min(WIDEST));
         }
     }
     let mut text = String::new();

@@ -103,6 +103,18 @@ pub(crate) fn qos(level: &At<Level>) -> Qos {
 pub(super) fn template(tag: &TopicTable, found: &mut Findings) -> Option<TopicTemplate> {
     let plain = plain(tag);
     check_origin(tag, found);
+    if tag.topic.is_none() {
+        let keys = [
+            tag.path.as_ref().map(|at| &at.spot),
+            tag.time.as_ref().map(|at| &at.spot),
+            tag.interval_ms.as_ref().map(|at| &at.spot),
+        ];
+        for spot in keys.into_iter().flatten() {
+            let (with, allowed) =
+                ("a tag without `topic`".to_owned(), "to leave it out, or a `topic`".to_owned());
+            found.problems.push(spot.problem(What::Conflict { with, allowed }));
+        }
+    }
     let limits = check_access(&plain, None, found);
     check_write(tag, found);
     let kind = tag.r#type.as_ref()?;
@@ -367,6 +379,10 @@ pub(crate) fn signs(list: Option<&At<List<AvailabilityTable>>>, found: &mut Find
         let (Some(topic), Some(online), Some(offline)) = (&table.topic, &table.online, &table.offline) else {
             continue;
         };
+        if offline.value.0.is_empty() {
+            let allowed = "at least one word: without any the device is never known to be away".to_owned();
+            found.problems.push(offline.spot.problem(What::NotAllowed { allowed }));
+        }
         let online = online.value.0.iter().map(|word| (word.value.0.as_str().into(), Word::Bool(true)));
         let offline = offline.value.0.iter().map(|word| (word.value.0.as_str().into(), Word::Bool(false)));
         let words = online.chain(offline).collect();
@@ -463,10 +479,18 @@ impl TopicTemplate {
         let written = topic.as_ref()?;
         let pattern = host.bind(written, found)?;
         let topic = Host::single(written, &pattern, found)?;
-        let is_json = origins.first().is_some_and(|origin| origin.encoding == Encoding::Json);
-        let usual = if payload.is_some() && is_json { Form::Json } else { Form::Text };
-        let form = form.as_ref().map_or(usual, |at| at.value.0);
         let names = host.names();
+        // What looks like JSON is: as a text, a value with quotation marks would change what it says.
+        let looks_like_json = |at: &At<crate::config::leaf::Text>| {
+            at.value.0.trim_start().starts_with(['{', '['])
+                && Template::parse(&at.value.0, Form::Json, &names).is_ok()
+        };
+        let is_json = origins.first().is_some_and(|origin| origin.encoding == Encoding::Json);
+        let usual = match payload {
+            Some(at) if is_json || looks_like_json(at) => Form::Json,
+            _ => Form::Text,
+        };
+        let form = form.as_ref().map_or(usual, |at| at.value.0);
         let template = match payload {
             None => Template::bare(form),
             Some(at) => match Template::parse(&at.value.0, form, &names) {

@@ -83,10 +83,18 @@ impl TagSlot {
             }
             None => sample.value.clone(),
         };
+        let (quality, detail) = match update.quality {
+            // A session that begins anew knows less than the store.
+            Quality::Bad(Reason::NeverRead) if sample.value != Value::Null => (
+                Quality::Uncertain(Reason::Stale),
+                Some("nothing came since the configuration changed".into()),
+            ),
+            quality => (quality, update.detail),
+        };
         let former = Marked {
             value,
-            quality: mem::replace(&mut sample.quality, update.quality),
-            detail: mem::replace(&mut sample.detail, update.detail),
+            quality: mem::replace(&mut sample.quality, quality),
+            detail: mem::replace(&mut sample.detail, detail),
         };
         sample.server_time = time;
         for observer in &self.observers {

@@ -6,8 +6,8 @@ use super::{Index, Pattern};
 
 /// The fewest filters of those that patterns ask for: none of them is covered by another.
 ///
-/// Two of them may still match one topic, as `a/+` and `+/b` do, and then a broker may send its messages twice:
-/// [`Filters::first`] tells the copy that counts, where the copies say to which filter they belong.
+/// Two of them may still match one topic, as `a/+` and `+/b` do, and then a broker may send its messages twice: the copy of
+/// the first of [`Filters::matching`] that the broker granted counts, where the copies say to which filter they belong.
 #[derive(Debug, Clone)]
 pub struct Filters {
     list: Vec<(String, u8)>,
@@ -67,14 +67,16 @@ impl Filters {
     #[must_use]
     pub fn serving(&self, pattern: &Pattern) -> Option<usize> {
         match pattern.topic() {
-            Some(topic) => self.first(&topic),
+            Some(topic) => self.matching(&topic).into_iter().next(),
             None => self.index.covers(&pattern.filter()).into_iter().min(),
         }
     }
 
-    /// The number in [`Filters::list`] of the first filter that matches `topic`.
+    /// The numbers in [`Filters::list`] of the filters that match `topic`, in their order.
     #[must_use]
-    pub fn first(&self, topic: &str) -> Option<usize> {
-        self.index.numbers(topic).0.into_iter().min()
+    pub fn matching(&self, topic: &str) -> Vec<usize> {
+        let mut numbers = self.index.numbers(topic).0;
+        numbers.sort_unstable();
+        numbers
     }
 }

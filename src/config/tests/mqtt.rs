@@ -91,6 +91,7 @@ fn every_rule_of_topics_has_its_words() {
         "topic = 'a'\ntype = 'float64'\naccess = 'read-write'\nwrite = { topic = 'c', response = { topic = 'r', id = 'id' } }",
         "topic = 'a'\ntype = 'float64'\nregister = { table = 'input', address = 0 }",
         "type = 'float64'",
+        "type = 'float64'\naccess = 'read-write'\ninterval_ms = 1000\nwrite = { topic = 'c' }",
     ] {
         lines.push(format!(
             "{}\n    {}",
@@ -109,6 +110,7 @@ fn every_rule_of_topics_has_its_words() {
         "version = '3.1'",
         "version = '3.1.1'\nsession_expiry_s = 60",
         "announce = { topic = 'a/#' }",
+        "announce = { topic = 'a', offline = 'online' }",
         "max_payload_bytes = 1",
     ] {
         let site = with_topic("topic = 's'\ntype = 'text'").replace(BROKER, &format!("{BROKER}{keys}\n"));

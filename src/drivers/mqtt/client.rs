@@ -55,6 +55,25 @@ pub(super) struct Welcome {
     pub(super) session_present: bool,
     /// Messages tell which subscription they belong to.
     pub(super) has_identifiers: bool,
+    pub(super) limits: Limits,
+}
+
+/// What the broker takes of us.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    /// Messages that may be unacknowledged at once: what goes beyond would wait in the library, and leave late.
+    pub(super) window: usize,
+    pub(super) qos: Qos,
+    /// Whether it keeps messages.
+    pub(super) retains: bool,
+    /// Bytes of a packet.
+    pub(super) size: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { window: IN_FLIGHT.into(), qos: Qos::ExactlyOnce, retains: true, size: None }
+    }
 }
 
 /// Why a connection did not come about, or ended.

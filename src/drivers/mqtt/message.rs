@@ -40,7 +40,13 @@ enum Told {
         number: u64,
         error: Option<String>,
     },
-    /// A sign or an answer that cannot be read.
+    /// A sign that has none of its words.
+    Unclear {
+        station: usize,
+        sign: usize,
+        said: String,
+    },
+    /// An answer that cannot be read.
     Garbled,
 }
 
@@ -72,7 +78,7 @@ impl Session<'_> {
             }
         }
         let is_garbled = told.iter().any(|told| match told {
-            Told::Spoilt { .. } | Told::Garbled => true,
+            Told::Spoilt { .. } | Told::Unclear { .. } | Told::Garbled => true,
             Told::Value { reading, time, .. } => {
                 matches!(reading, Reading::Bad(_)) || matches!(time, Time::Spoilt(_))
             }
@@ -89,8 +95,12 @@ impl Session<'_> {
 
     /// Whether it is one more copy of a message that another of our subscriptions brings as well.
     fn is_copy(&self, topic: &str, message: &Message) -> bool {
-        let first = self.plant.filters.first(topic).map(|filter| filter + 1);
-        !message.identifiers.is_empty() && first.is_some_and(|first| !message.identifiers.contains(&first))
+        if message.identifiers.is_empty() {
+            return false;
+        }
+        let is_granted = |filter: &usize| !matches!(self.plant.granted.get(*filter), Some(Some(Err(_))));
+        let first = self.plant.filters.matching(topic).into_iter().find(is_granted);
+        first.is_some_and(|first| !message.identifiers.contains(&(first + 1)))
     }
 
     fn take(&mut self, told: Told, message: &Message) {
@@ -108,6 +118,7 @@ impl Session<'_> {
                 );
             }
             Told::Sign { station, sign, is_there } => self.sign(station, sign, is_there),
+            Told::Unclear { station, sign, said } => self.unclear(station, sign, &said),
             Told::Reply { number, error } => self.replied(number, error),
             Told::Garbled => {}
         }
@@ -139,7 +150,8 @@ impl Session<'_> {
             },
         };
         if !message.retain && value != Value::Null {
-            self.observe(tag, &value);
+            let told = if let Time::At(told) = &time { Some(*told) } else { None };
+            self.observe(tag, &value, told);
         }
         let (at, problem) = match time {
             Time::Unsaid if message.retain => (When::Unknown, None),
@@ -170,7 +182,7 @@ impl Session<'_> {
             Some(presence) => (Quality::Bad(Reason::DeviceOffline), presence.told.1.clone()),
             None => (quality, detail),
         };
-        tag.is_seamless = message.qos >= Qos::AtLeastOnce;
+        tag.is_seamless = tag.is_seamless && message.qos >= Qos::AtLeastOnce;
         (tag.quality, tag.detail) = (quality, detail.clone());
         self.batch.push(Update { tag: tag.id, value, quality, detail, at });
     }
@@ -178,7 +190,10 @@ impl Session<'_> {
     /// A message of its own shows that a device is there, whatever was said before.
     fn hear(&mut self, tag: usize, message: &Message) {
         let Some(station) = self.plant.tags.get(tag).map(|tag| tag.station) else { return };
-        let Some(presence) = self.plant.stations.get_mut(station).filter(|_| !message.retain) else { return };
+        // Our own commands come back where a tag reads their topic.
+        let is_own = str::from_utf8(&message.topic).is_ok_and(|topic| self.plant.commands.contains(topic));
+        let is_news = !message.retain && !is_own;
+        let Some(presence) = self.plant.stations.get_mut(station).filter(|_| is_news) else { return };
         if !presence.is_heard {
             presence.is_heard = true;
             self.present(station);
@@ -190,14 +205,22 @@ impl Session<'_> {
         if let Some(last) = presence.signs.get_mut(sign) {
             *last = Some(is_there);
         }
+        presence.unclear = None;
         if !is_there {
             presence.is_heard = false;
         }
         self.present(station);
     }
 
+    fn unclear(&mut self, station: usize, sign: usize, said: &str) {
+        let Some(presence) = self.plant.stations.get_mut(station) else { return };
+        let topic = presence.topics.get(sign).map(String::as_str).unwrap_or_default();
+        presence.unclear = Some(format!("{topic} says {said:?}, which is none of its words").into());
+        self.present(station);
+    }
+
     /// Tells what is known of a device now, and what that makes of its tags.
-    fn present(&mut self, station: usize) {
+    pub(super) fn present(&mut self, station: usize) {
         let Some(presence) = self.plant.stations.get_mut(station) else { return };
         let told = presence.state();
         if presence.told == told {
@@ -224,13 +247,13 @@ impl Session<'_> {
     }
 }
 
-const BACK: &str = "nothing new came since the device is back";
+pub(super) const BACK: &str = "nothing new came since the device is back";
 
 impl Presence {
     pub(super) fn state(&self) -> (DeviceState, Option<Arc<str>>) {
         let mut signs = self.signs.iter().zip(&self.topics);
         let absent = signs.find(|(said, _)| **said == Some(false)).map(|(_, topic)| topic);
-        match absent {
+        let (state, detail) = match absent {
             Some(topic) if self.is_heard => {
                 let detail = format!("it sends messages, though {topic} says that it is not there");
                 (DeviceState::Online, Some(detail.into()))
@@ -238,7 +261,8 @@ impl Presence {
             Some(topic) => (DeviceState::Offline, Some(format!("{topic} says that it is not there").into())),
             None if self.is_heard || self.signs.contains(&Some(true)) => (DeviceState::Online, None),
             None => (DeviceState::Waiting, None),
-        }
+        };
+        (state, detail.or_else(|| self.refused.clone()).or_else(|| self.unclear.clone()))
     }
 }
 
@@ -258,7 +282,10 @@ fn read(
 fn spoilt(reader: &Reader, problem: &Malformed) -> Told {
     match reader {
         Reader::Value { tag, .. } => Told::Spoilt { tag: *tag, problem: problem.to_string().into() },
-        Reader::Presence { .. } | Reader::Reply { .. } => Told::Garbled,
+        Reader::Presence { station, sign, .. } => {
+            Told::Unclear { station: *station, sign: *sign, said: problem.to_string() }
+        }
+        Reader::Reply { .. } => Told::Garbled,
     }
 }
 
@@ -282,8 +309,12 @@ fn find(reader: &Reader, document: &Document<'_>, message: &Message) -> Option<T
                 Some(Told::Sign { station: *station, sign: *sign, is_there })
             }
             Reading::Absent | Reading::NotAvailable => None,
-            Reading::Value(_) | Reading::Bad(_) => Some(Told::Garbled),
+            Reading::Value(_) | Reading::Bad(_) => {
+                Some(Told::Unclear { station: *station, sign: *sign, said: shown(&message.payload) })
+            }
         },
+        // An answer that was kept is that to another question.
+        Reader::Reply { .. } if message.retain => None,
         Reader::Reply { id, error } => {
             let number = match id {
                 Some(field) => match field.read(document) {

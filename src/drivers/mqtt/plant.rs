@@ -1,6 +1,10 @@
 //! The devices of a broker: which message says what of which tag, and what is known of each. It outlives sessions.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::SystemTime,
+};
 
 use super::{Station, client::Granted};
 use crate::{
@@ -24,6 +28,10 @@ pub(super) struct Plant {
     /// What the broker said to each filter.
     pub(super) granted: Vec<Option<Granted>>,
     places: HashMap<TagId, usize>,
+    /// Filters that bring signs of devices, and of which, by their places.
+    pub(super) signs: HashMap<usize, Vec<usize>>,
+    /// Topics on which we publish.
+    pub(super) commands: HashSet<String>,
     /// Number of the last write.
     pub(super) number: u64,
 }
@@ -56,7 +64,7 @@ pub(super) struct Tag {
     pub(super) filters: Vec<usize>,
     pub(super) quality: Quality,
     pub(super) detail: Option<Arc<str>>,
-    /// Whether no later message can be missing, where the broker kept the session: the last one was acknowledged.
+    /// Whether all messages so far came with an acknowledgement: where the broker kept the session, none is missing.
     pub(super) is_seamless: bool,
 }
 
@@ -71,6 +79,10 @@ pub(super) struct Presence {
     pub(super) topics: Vec<String>,
     /// Whether a message came after a sign that it is not there: messages win.
     pub(super) is_heard: bool,
+    /// That the broker refuses one of its signs.
+    pub(super) refused: Option<Arc<str>>,
+    /// That the last message of a sign had none of its words.
+    pub(super) unclear: Option<Arc<str>>,
     pub(super) told: (DeviceState, Option<Arc<str>>),
 }
 
@@ -84,7 +96,9 @@ impl Plant {
             stations: Vec::new(),
             granted: Vec::new(),
             places: HashMap::new(),
-            number: 0,
+            signs: HashMap::new(),
+            commands: HashSet::new(),
+            number: first_number(),
         };
         let mut listening = Listening::default();
         for station in stations {
@@ -92,6 +106,13 @@ impl Plant {
         }
         plant.filters = Filters::new(listening.asked.iter().map(|(pattern, qos)| (pattern, qos.level())));
         plant.granted = vec![None; plant.filters.list().len()];
+        for (place, presence) in plant.stations.iter().enumerate() {
+            for filter in
+                presence.topics.iter().filter_map(|topic| plant.filters.matching(topic).into_iter().next())
+            {
+                plant.signs.entry(filter).or_default().push(place);
+            }
+        }
         for tag in &mut plant.tags {
             let serving =
                 tag.point.origins.iter().filter_map(|origin| plant.filters.serving(&origin.pattern));
@@ -120,6 +141,7 @@ impl Plant {
                 let reader = Reader::Value { tag: place, field, time };
                 listening.add(&origin.pattern, origin.qos, origin.encoding, reader);
             }
+            self.commands.extend(point.command.iter().map(|command| command.topic.clone()));
             if let Some(response) = point.command.as_ref().and_then(|command| command.response.as_ref()) {
                 listening.add_response(response);
             }
@@ -132,7 +154,7 @@ impl Plant {
                 filters: Vec::new(),
                 quality: Quality::Bad(Reason::NeverRead),
                 detail: None,
-                is_seamless: false,
+                is_seamless: true,
             });
         }
         self.stations.push(Presence {
@@ -141,6 +163,8 @@ impl Plant {
             signs: vec![None; station.availability.len()],
             topics: station.availability.iter().map(|sign| sign.topic.clone()).collect(),
             is_heard: false,
+            refused: None,
+            unclear: None,
             told: (DeviceState::Waiting, None),
         });
     }
@@ -148,6 +172,13 @@ impl Plant {
     pub(super) fn place(&self, tag: TagId) -> Option<usize> {
         self.places.get(&tag).copied()
     }
+}
+
+/// Where the numbers of writes begin: late answers to those of a former run or configuration have others.
+fn first_number() -> u64 {
+    const BITS: u128 = (1 << 30) - 1;
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis() & BITS).unwrap_or_default()
 }
 
 impl Tag {

@@ -8,11 +8,13 @@ use futures_util::{
     stream::FuturesUnordered,
 };
 use tokio::time::{sleep_until, timeout};
+use tracing::warn;
 
 use super::{
-    client::{Ack, Event, Events, Failure, Granted, Outgoing, Sender, Welcome},
-    plant::Plant,
-    write::{self, Writes},
+    client::{Ack, Event, Events, Failure, Granted, Limits, Outgoing, Sender, Welcome},
+    message::BACK,
+    plant::{Plant, Presence},
+    write::{self, Loose, Writes},
 };
 use crate::{
     codec::payload::Bounds,
@@ -34,7 +36,10 @@ pub(super) struct Session<'a> {
     /// The same until we announced that we are there.
     pub(super) arrival: Option<&'a Announce>,
     pub(super) batch: Vec<Update>,
+    pub(super) limits: Limits,
     pub(super) writes: Writes,
+    /// Writes that were answered while bytes of them may still wait: until when they may.
+    pub(super) loose: Vec<Loose>,
     pub(super) acks: FuturesUnordered<BoxFuture<'static, (u64, Ack)>>,
     pub(super) grants: FuturesUnordered<BoxFuture<'static, Answer>>,
     /// Subscriptions that are not asked for yet: the places of their filters, and an identifier.
@@ -76,7 +81,7 @@ impl Session<'_> {
             let mut next = pin!(events.next());
             let event = loop {
                 let due = OptionFuture::from(self.next_due().map(sleep_until));
-                let has_room = self.writes.len() < write::MOST;
+                let has_room = self.writes.len() < write::MOST && self.acks.len() < self.limits.window;
                 let stopped = inbox.stopped();
                 tokio::select! {
                     biased;
@@ -113,16 +118,26 @@ impl Session<'_> {
                 presence.is_heard = false;
             }
         }
+        // A sign of QoS 0 may be missing, such as a last will: what the broker kept of them is told again.
+        for filter in self.plant.signs.keys() {
+            if let Some(granted) = self.plant.granted.get_mut(*filter) {
+                *granted = None;
+            }
+        }
         for presence in &mut self.plant.stations {
+            (presence.refused, presence.unclear) = (None, None);
             presence.told = presence.state();
             self.sink.device(presence.device, presence.told.0, presence.told.1.as_deref());
         }
-        let Plant { tags, granted, .. } = &mut *self.plant;
+        let Plant { tags, granted, stations, .. } = &mut *self.plant;
         for tag in tags {
             let is_missing = !(welcome.session_present && tag.is_seamless && tag.is_kept(granted));
+            let is_offline = stations.get(tag.station).is_some_and(Presence::is_offline);
             if is_missing && !matches!(tag.quality, Quality::Bad(_)) {
                 tag.quality = Quality::Uncertain(Reason::Stale);
                 tag.detail = Some("no message since the connection came back".into());
+            } else if tag.quality == Quality::Bad(Reason::DeviceOffline) && !is_offline {
+                (tag.quality, tag.detail) = (Quality::Uncertain(Reason::Stale), Some(BACK.into()));
             }
             let (quality, detail) = (tag.quality, tag.detail.clone());
             self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: When::Unknown });
@@ -139,8 +154,9 @@ impl Session<'_> {
             && self.grants.is_empty()
             && let Some(announce) = self.arrival.take()
         {
-            // Whether it arrives is seen by who waits for it.
-            drop(self.say(announce, &announce.online));
+            // Whether it arrives is seen by who waits for it; meanwhile it takes its place among the writes.
+            let said = self.say(announce, &announce.online);
+            self.acks.extend(said.map(|said| said.map(|ack| (0, ack)).boxed()));
         }
     }
 
@@ -204,10 +220,17 @@ impl Session<'_> {
             let Some((filter, _)) = self.plant.filters.list().get(*place) else { continue };
             let detail: Arc<str> =
                 format!("the broker refuses the subscription to {filter}: {problem}").into();
+            warn!("{detail}");
             for tag in self.plant.tags.iter_mut().filter(|tag| tag.filters.contains(place)) {
                 let (quality, detail) = (Quality::Bad(Reason::DeviceRefused), Some(Arc::clone(&detail)));
                 (tag.quality, tag.detail) = (quality, detail.clone());
                 self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: When::Unknown });
+            }
+            for station in self.plant.signs.get(place).cloned().unwrap_or_default() {
+                if let Some(presence) = self.plant.stations.get_mut(station) {
+                    presence.refused = Some(format!("nothing tells when it is not there: {detail}").into());
+                }
+                self.present(station);
             }
             for presence in &mut self.plant.stations {
                 let own = presence.tags.iter().filter_map(|tag| self.plant.tags.get(*tag));
@@ -233,8 +256,8 @@ impl Session<'_> {
         let message = Outgoing {
             topic: &announce.topic,
             payload: word.as_bytes().to_vec(),
-            qos: announce.qos,
-            retain: announce.retain,
+            qos: announce.qos.min(self.limits.qos),
+            retain: announce.retain && self.limits.retains,
             expiry: None,
             reply: None,
         };

@@ -1,12 +1,16 @@
 //! Writes: published once, and answered by what the broker, the device and its state topic say of them.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime},
+};
 
 use futures_util::FutureExt;
 use tokio::time::Instant;
 
 use super::{
-    client::{Ack, Failure, Outgoing},
+    client::{Ack, Failure, Limits, Outgoing},
     session::Session,
 };
 use crate::{
@@ -17,6 +21,24 @@ use crate::{
 
 /// Writes that may be open at once; the rest waits in the inbox.
 pub(super) const MOST: usize = 64;
+/// How far a device's clock may be behind ours.
+const SKEW: Duration = Duration::from_secs(1);
+/// Bytes of a packet beside topic and payload, at most, but for a topic of answers.
+const PROPERTIES: usize = 64;
+
+/// A write that was answered, of which bytes may still wait for the network.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Loose {
+    /// When to look whether they do.
+    at: Instant,
+    /// How often they did.
+    times: u8,
+}
+
+/// How often the network must hold bytes back to be taken for stuck, and how long after one another: other bytes may be
+/// on their way at any moment.
+const STUCK: u8 = 10;
+const LOOK: Duration = Duration::from_millis(50);
 
 /// The writes that left and are not answered, by their numbers.
 pub(super) type Writes = BTreeMap<u64, Open>;
@@ -36,6 +58,8 @@ pub(super) struct Open {
     seen: Option<Value>,
     /// Until when a state or an answer is waited for; `None` where none is to come.
     until: Option<Instant>,
+    /// When it left, by the wall clock.
+    left: SystemTime,
 }
 
 /// What is left to say of an open write when its time is over.
@@ -53,7 +77,9 @@ impl Session<'_> {
             Ok((number, tag, qos, until)) => {
                 self.supersede(tag);
                 let (is_taken, is_answered, seen) = (false, false, None);
-                self.writes.insert(number, Open { command, tag, qos, is_taken, is_answered, seen, until });
+                let left = SystemTime::now();
+                let open = Open { command, tag, qos, is_taken, is_answered, seen, until, left };
+                self.writes.insert(number, open);
             }
             Err(report) => command.answer(report),
         }
@@ -74,6 +100,7 @@ impl Session<'_> {
             .field
             .encode(&command.value, template, number)
             .map_err(|refusal| Report::new(Outcome::Rejected(refusal.rule()), refusal.to_string()))?;
+        self.fits(topic, &payload, *qos, *retain)?;
         let now = Instant::now();
         let left = command.deadline.saturating_duration_since(now);
         // What cannot expire within the deadline would be carried out after it.
@@ -95,6 +122,26 @@ impl Session<'_> {
         let wait = if response.is_some() && confirm.is_zero() { left } else { *confirm };
         let until = (!wait.is_zero()).then(|| command.deadline.min(now + wait));
         Ok((number, place, *qos, until))
+    }
+
+    /// What the broker says that it does not take never leaves.
+    fn fits(&self, topic: &str, payload: &[u8], qos: Qos, retain: bool) -> Result<(), Report> {
+        let refuse = |text: String| Err(Report::new(Outcome::NotSent, text));
+        let Limits { qos: highest, retains, size, .. } = self.limits;
+        if qos > highest {
+            let (qos, highest) = (qos.level(), highest.level());
+            return refuse(format!("the broker takes at most QoS {highest}, and the command has QoS {qos}"));
+        }
+        if retain && !retains {
+            return refuse("the broker keeps no messages, and the command is to be retained".to_owned());
+        }
+        let bytes = topic.len() + payload.len() + PROPERTIES;
+        match size.and_then(|size| usize::try_from(size).ok()) {
+            Some(most) if bytes > most => {
+                refuse(format!("the command has about {bytes} bytes, and the broker takes packets of {most}"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Of two writes to one tag nothing tells which one a state reports.
@@ -146,10 +193,17 @@ impl Session<'_> {
         }
     }
 
-    /// A tag reported a value.
-    pub(super) fn observe(&mut self, tag: usize, value: &Value) {
+    /// A tag reported a value, which its device had then, where it says so.
+    pub(super) fn observe(&mut self, tag: usize, value: &Value, told: Option<SystemTime>) {
+        if !self.confirms(tag) {
+            return;
+        }
         let open = self.writes.iter_mut().find(|(_, open)| open.tag == tag);
         let Some((number, open)) = open else { return };
+        // By its own clock, which is none of ours.
+        if told.is_some_and(|told| told + SKEW < open.left) {
+            return;
+        }
         let number = *number;
         open.seen = Some(value.clone());
         self.settle(number);
@@ -158,18 +212,21 @@ impl Session<'_> {
     /// Answers a write of which all is known that can be.
     fn settle(&mut self, number: u64) {
         let Some(open) = self.writes.get(&number).filter(|open| open.is_taken) else { return };
-        let tag = self.plant.tags.get(open.tag);
-        let confirms =
-            tag.and_then(|tag| tag.point.command.as_ref()).is_some_and(|own| !own.confirm.is_zero());
-        let is_told = if confirms { open.is_reported() } else { open.is_answered };
+        let is_told = if self.confirms(open.tag) { open.is_reported() } else { open.is_answered };
         if is_told || open.until.is_none() {
             self.close(number, &End::Window);
         }
     }
 
+    /// Whether a write of this tag waits for its state.
+    fn confirms(&self, tag: usize) -> bool {
+        let tag = self.plant.tags.get(tag);
+        tag.and_then(|tag| tag.point.command.as_ref()).is_some_and(|own| !own.confirm.is_zero())
+    }
+
     /// When the next write is due to be answered whatever is known.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.writes.values().map(Open::due).min()
+        self.writes.values().map(Open::due).chain(self.loose.iter().map(|loose| loose.at)).min()
     }
 
     /// Answers what is due; fails where bytes of a write still wait, and would arrive late.
@@ -184,6 +241,25 @@ impl Session<'_> {
         }
         if is_stuck && self.delivery.is_open() {
             return Err(Failure::stuck());
+        }
+        if self.loose.iter().any(|loose| loose.at <= now) {
+            return self.look(now);
+        }
+        Ok(())
+    }
+
+    /// Whether bytes of answered writes still wait after their deadlines.
+    fn look(&mut self, now: Instant) -> Result<(), Failure> {
+        if !self.delivery.is_open() {
+            self.loose.clear();
+            return Ok(());
+        }
+        for loose in self.loose.iter_mut().filter(|loose| loose.at <= now) {
+            loose.times += 1;
+            loose.at = now + LOOK;
+            if loose.times == STUCK {
+                return Err(Failure::stuck());
+            }
         }
         Ok(())
     }
@@ -202,9 +278,11 @@ impl Session<'_> {
     }
 
     fn answer(&mut self, number: u64, report: Report) {
-        if let Some(open) = self.writes.remove(&number) {
-            open.command.answer(report);
+        let Some(open) = self.writes.remove(&number) else { return };
+        if open.qos == Qos::AtMostOnce || !open.is_taken {
+            self.loose.push(Loose { at: open.command.deadline, times: 0 });
         }
+        open.command.answer(report);
     }
 
     fn report(&self, open: &Open, end: &End) -> Report {
@@ -224,6 +302,7 @@ impl Session<'_> {
                 End::Connection => {
                     "the connection ended before the broker acknowledged it; it is not repeated"
                 }
+                End::Later if open.qos == Qos::AtMostOnce => "a later write to this tag followed",
                 End::Later => "a later write to this tag followed before the broker acknowledged it",
                 End::Deadline | End::Window => "the broker did not acknowledge it before its deadline",
             };
@@ -241,6 +320,8 @@ impl Session<'_> {
             }
             (End::Connection, _) => format!("{taker}; the connection ended before its state was told"),
             (_, None) => taker.to_owned(),
+            (_, Some(_)) if !self.confirms(open.tag) && open.is_answered => taker.to_owned(),
+            (_, Some(_)) if !self.confirms(open.tag) => format!("{taker}; the device did not answer in time"),
             (_, Some(_)) => format!("{taker}; {state} did not report it in time"),
         };
         Report { acknowledged_by: party, ..Report::new(outcome, text) }

@@ -167,7 +167,7 @@ section! {
         /// names of the device's `captures`. In JSON a text `"{value}"` becomes the value with its type. Default: the
         /// value alone.
         optional payload: Text;
-        /// Whether `payload` is JSON or any text. Default: `json` for values in JSON, else `text`.
+        /// Whether `payload` is JSON or any text. Default: `json` where the value or the payload is JSON, else `text`.
         optional form: Choice<Form>;
         /// Quality of service of the command.
         default qos: Level = 1;

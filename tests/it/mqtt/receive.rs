@@ -172,3 +172,26 @@ async fn a_message_that_comes_by_two_subscriptions_counts_once() {
     }
     plant.app.stop().await;
 }
+
+#[tokio::test]
+async fn a_refused_filter_takes_nothing_from_one_that_was_granted() {
+    let devices =
+        number("").replace("s/1", "s/1/+") + &number("").replace("\"d\"", "\"e\"").replace("s/1", "s/+/x");
+    let script = Script::new(Version::V5).await;
+    let plant = start(&script, "", &devices);
+    let mut peer = script.accept_new().await;
+    let mut granted = 0;
+    for _ in 0..2 {
+        let packet = peer.expect(SUBSCRIBE).await;
+        let (id, filters) = packet.subscription();
+        let is_refused = filters[0].0 == "s/1/+";
+        if !is_refused {
+            granted = packet.body[4];
+        }
+        peer.suback(id, &[if is_refused { 0x87 } else { 1 }]).await;
+    }
+    plant.until("d/v", |reading| reading.sample.quality == Quality::Bad(Reason::DeviceRefused)).await;
+    peer.publish_with(0x32, "s/1/x", Some(1), &[0x0B, granted], "5").await;
+    assert_eq!(plant.until_good("e/v").await.sample.value, Value::F64(5.0));
+    plant.app.stop().await;
+}

@@ -126,6 +126,14 @@ impl Peer {
         }
     }
 
+    /// CONNACK of version 5, success, with properties.
+    pub(crate) async fn greet_with(&mut self, properties: &[u8]) {
+        let length = u8::try_from(properties.len()).unwrap();
+        let mut packet = vec![0x20, 3 + length, 0, 0, length];
+        packet.extend_from_slice(properties);
+        self.send(&packet).await;
+    }
+
     /// Answers the next SUBSCRIBE with the qualities of service that it asks for.
     pub(crate) async fn grant(&mut self) -> Vec<String> {
         let packet = self.expect(SUBSCRIBE).await;

@@ -185,3 +185,79 @@ async fn it_says_that_it_comes_and_that_it_goes() {
         assert_eq!(packets.iter().map(|packet| packet.kind).collect::<Vec<_>>(), [DISCONNECT]);
     }
 }
+
+/// A device `d` with a number on `s/1` and a sign on `d/LWT`.
+fn watched() -> String {
+    number("").replace(
+        "connection = \"broker\"",
+        "connection = \"broker\"\n        availability = [{ topic = 'd/LWT', online = ['on'], offline = ['off'] }]",
+    )
+}
+
+#[tokio::test]
+async fn signs_are_asked_for_again_in_a_kept_session() {
+    let script = Script::new(Version::V5).await;
+    let plant = start(&script, PERSISTENT, &watched());
+    let mut peer = script.serve().await;
+    peer.publish_with(0x32, "s/1", Some(1), &[], "4").await;
+    assert_eq!(peer.next().await.id(), 1);
+    peer.publish("d/LWT", "on").await;
+    plant.until_good("d/v").await;
+    peer.cut();
+    let mut peer = script.accept().await;
+    peer.greet(true).await;
+    // A will of QoS 0 came meanwhile: the broker only kept it.
+    assert_eq!(peer.grant().await, ["d/LWT"]);
+    peer.publish_with(0x31, "d/LWT", None, &[], "off").await;
+    let bad =
+        plant.until("d/v", |reading| reading.sample.quality == Quality::Bad(Reason::DeviceOffline)).await;
+    assert_eq!(bad.sample.value, Value::F64(4.0));
+    // And away, and back in a new session: nothing says any more that it is not there.
+    peer.cut();
+    let mut peer = script.accept().await;
+    peer.greet(false).await;
+    peer.grant().await;
+    plant.until("d/v", |reading| reading.sample.quality == Quality::Uncertain(Reason::Stale)).await;
+    plant.app.stop().await;
+}
+
+#[tokio::test]
+async fn signs_that_tell_nothing_are_told_of() {
+    let script = Script::new(Version::V5).await;
+    let plant = start(&script, "", &watched());
+    let mut peer = script.accept().await;
+    peer.greet(false).await;
+    let (id, filters) = peer.expect(SUBSCRIBE).await.subscription();
+    let codes = filters.iter().map(|(filter, qos)| if filter == "d/LWT" { 0x87 } else { *qos });
+    peer.suback(id, &codes.collect::<Vec<_>>()).await;
+    let says = |words: &'static str| {
+        move |reading: &fieldbridge::store::DeviceReading| {
+            reading.detail.as_deref().is_some_and(|detail| detail.contains(words))
+        }
+    };
+    plant.until_device("d", says("refuses the subscription to d/LWT")).await;
+    peer.cut();
+    let mut peer = script.serve().await;
+    peer.publish("d/LWT", "Off").await;
+    plant.until_device("d", says("d/LWT says \"Off\", which is none of its words")).await;
+    peer.publish("d/LWT", "off").await;
+    plant.until_device("d", |reading| reading.state == DeviceState::Offline).await;
+    plant.app.stop().await;
+}
+
+#[tokio::test]
+async fn a_try_that_fails_keeps_the_session() {
+    for version in VERSIONS {
+        let script = Script::new(version).await;
+        let plant = start(&script, PERSISTENT, &number(""));
+        script.serve().await.cut();
+        let peer = script.accept().await;
+        assert!(!peer.connect.is_clean());
+        // Closed before CONNACK.
+        peer.cut();
+        let peer = script.accept().await;
+        assert!(!peer.connect.is_clean());
+        drop(peer);
+        plant.app.stop().await;
+    }
+}

@@ -51,7 +51,10 @@ async fn a_write_is_confirmed_by_its_state() {
         peer.puback(published.id.unwrap()).await;
         // What the broker kept says nothing of this write.
         peer.publish_with(0x31, "stat/plug/POWER", None, &[], "ON").await;
+        plant.until("plug/on", |reading| reading.sample.value == Value::Bool(true)).await;
         peer.publish("stat/plug/POWER", "OFF").await;
+        plant.until("plug/on", |reading| reading.sample.value == Value::Bool(false)).await;
+        assert!(!report.is_finished());
         peer.publish("stat/plug/POWER", "ON").await;
         let report = report.await.unwrap();
         assert_eq!((report.outcome, report.acknowledged_by), (Outcome::Confirmed, Some(Party::Broker)));
@@ -291,4 +294,84 @@ async fn an_answer_by_a_number_is_the_devices_own() {
         assert_eq!((report.outcome, report.acknowledged_by), (Outcome::Written, Some(Party::Device)));
         plant.app.stop().await;
     }
+}
+
+#[tokio::test]
+async fn no_more_leaves_than_the_broker_acknowledges() {
+    let script = Script::new(Version::V5).await;
+    let both = switch("confirm_ms = 0, timeout_ms = 300")
+        + &switch("confirm_ms = 0, timeout_ms = 300")
+            .replace("\"plug\"", "\"two\"")
+            .replace("cmnd/plug", "cmnd/two");
+    let plant = start(&script, "", &both);
+    let mut peer = script.accept().await;
+    // Receive Maximum 1 (MQTT 5.0, section 3.2.2.3.3).
+    peer.greet_with(&[0x21, 0, 1]).await;
+    peer.grant().await;
+    plant.until_device("plug", |reading| reading.link == LinkState::Connected).await;
+    let first = write(&plant, "plug/on", "on");
+    let published = peer.published().await;
+    let second = write(&plant, "two/on", "on");
+    assert_eq!(first.await.unwrap().outcome, Outcome::Unknown);
+    // It had no place before its deadline, and has none after it.
+    assert_eq!(second.await.unwrap().outcome, Outcome::NotSent);
+    peer.puback(published.id.unwrap()).await;
+    is_next(&plant, &mut peer).await;
+    plant.app.stop().await;
+}
+
+#[tokio::test]
+async fn what_the_broker_does_not_take_never_leaves() {
+    // Maximum QoS 0; Retain Available 0; Maximum Packet Size 60.
+    for (properties, keys, said) in [
+        (&[0x24, 0][..], "confirm_ms = 0", "at most QoS 0"),
+        (&[0x25, 0], "confirm_ms = 0, retain = true", "keeps no messages"),
+        (&[0x27, 0, 0, 0, 60], "confirm_ms = 0", "packets of 60"),
+    ] {
+        let script = Script::new(Version::V5).await;
+        let plant = start(&script, "", &switch(keys));
+        let mut peer = script.accept().await;
+        peer.greet_with(properties).await;
+        peer.grant().await;
+        plant.until_device("plug", |reading| reading.link == LinkState::Connected).await;
+        let report = plant.write("plug/on", "on").await;
+        assert_eq!(report.outcome, Outcome::NotSent, "{report:?}");
+        assert!(report.message.contains(said), "{}", report.message);
+        peer.publish("stat/plug/POWER", "ON").await;
+        plant.until_good("plug/on").await;
+        plant.app.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_confirmed_that_is_not_waited_for() {
+    let script = Script::new(Version::V311).await;
+    let plant = start(&script, "", &switch("confirm_ms = 0"));
+    let mut peer = script.serve().await;
+    for state in ["ON", "OFF"] {
+        let report = write(&plant, "plug/on", "on");
+        let published = peer.published().await;
+        peer.publish("stat/plug/POWER", state).await;
+        plant.until("plug/on", |reading| reading.sample.value == Value::Bool(state == "ON")).await;
+        peer.puback(published.id.unwrap()).await;
+        assert_eq!(report.await.unwrap().outcome, Outcome::Written);
+    }
+    plant.app.stop().await;
+}
+
+#[tokio::test]
+async fn a_state_that_is_older_than_the_write_confirms_nothing() {
+    let script = Script::new(Version::V5).await;
+    let timed = switch("confirm_ms = 200").replace(
+        "words = {",
+        "path = 'on'\n        time = { path = 'ts', clock = 'rfc3339' }\n        words = {",
+    );
+    let plant = start(&script, "", &timed);
+    let mut peer = script.serve().await;
+    let report = write(&plant, "plug/on", "on");
+    let published = peer.published().await;
+    peer.publish("stat/plug/POWER", r#"{"on":"ON","ts":"2020-01-01T00:00:00Z"}"#).await;
+    peer.puback(published.id.unwrap()).await;
+    assert_eq!(report.await.unwrap().outcome, Outcome::Written);
+    plant.app.stop().await;
 }

@@ -56,7 +56,7 @@ pub(super) fn endpoint(
         session_expiry,
         max_payload: u32::try_from(table.max_payload_bytes.as_ref()?.value.0).ok()?,
         timeout: table.timeout_ms.as_ref().map_or(MqttEndpoint::TIMEOUT, |at| millis(at.value.0)),
-        announce: table.announce.as_ref().and_then(|at| announce(&at.value)),
+        announce: table.announce.as_ref().and_then(|at| announce(&at.value, found)),
         reconnect: (
             table.reconnect_min_ms.as_ref().map_or(first, |at| millis(at.value.0)),
             table.reconnect_max_ms.as_ref().map_or(longest, |at| millis(at.value.0)),
@@ -154,7 +154,13 @@ fn session_expiry(table: &ConnectionTable, version: MqttVersion, found: &mut Fin
     is_persistent.then(|| Duration::from_secs(at.value.0.unsigned_abs()))
 }
 
-fn announce(table: &AnnounceTable) -> Option<Announce> {
+fn announce(table: &AnnounceTable, found: &mut Findings) -> Option<Announce> {
+    if let (Some(online), Some(offline)) = (&table.online, &table.offline)
+        && online.value.0 == offline.value.0
+    {
+        offline.conflict(found, "online, which is the same", "another payload than `online`");
+        return None;
+    }
     Some(Announce {
         topic: table.topic.as_ref()?.value.0.clone(),
         online: table.online.as_ref()?.value.0.clone(),

@@ -10,8 +10,8 @@ use rumqttc_v4::{
 };
 
 use super::{
-    Ack, BoxStream, CLOSED, Code, Connected, Event, Events, Failure, Granted, HEADERS, IN_FLIGHT, Message,
-    NO_PING, Once, Outgoing, QUEUE, Sender, Welcome, place,
+    Ack, BoxStream, CLOSED, Code, Connected, Event, Events, Failure, Granted, HEADERS, IN_FLIGHT, Limits,
+    Message, NO_PING, Once, Outgoing, QUEUE, Sender, Welcome, place,
 };
 use crate::{config::MqttEndpoint, profile::mqtt::Qos};
 
@@ -37,8 +37,8 @@ impl Client {
     ) -> Result<Connected, Failure> {
         let is_persistent = endpoint.session_expiry.is_some();
         let resumes = self.is_resumable && !self.kept.has_unreleased();
-        self.is_resumable = false;
         if !resumes {
+            self.is_resumable = false;
             self.kept.forget();
         }
         // A clean session of this version ends with its connection: one only to clear goes before a persistent one.
@@ -70,7 +70,7 @@ impl Client {
             while events.poll().await.is_ok() {}
             return Ok(Connected::Cleared);
         }
-        let welcome = Welcome { session_present, has_identifiers: false };
+        let welcome = Welcome { session_present, has_identifiers: false, limits: Limits::default() };
         Ok(Connected::Session(welcome, Sender::V311(client), Events::V311(Box::new(events))))
     }
 }

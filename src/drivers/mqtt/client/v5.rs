@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use futures_util::{FutureExt, future::BoxFuture};
 use rumqttc_v5::{
-    AsyncClient, Broker, ConnAck, ConnectReturnCode, ConnectionError, Error, EventLoop, LastWill,
-    MqttOptions, Packet, PubCompReason, PublishOptions, PublishProperties, PublishResult, QoS, StateError,
-    SubscribeFilterInput, SubscribeProperties, SubscribeReasonCode, Transport,
+    AsyncClient, Broker, ConnAck, ConnAckProperties, ConnectReturnCode, ConnectionError, Error, EventLoop,
+    LastWill, MqttOptions, Packet, PubCompReason, PublishOptions, PublishProperties, PublishResult, QoS,
+    StateError, SubscribeFilterInput, SubscribeProperties, SubscribeReasonCode, Transport,
 };
 
 use super::{
-    Ack, BoxStream, CLOSED, Code, Connected, Event, Events, Failure, Granted, HEADERS, IN_FLIGHT, Message,
-    NO_PING, Once, Outgoing, QUEUE, Sender, Welcome, place,
+    Ack, BoxStream, CLOSED, Code, Connected, Event, Events, Failure, Granted, HEADERS, IN_FLIGHT, Limits,
+    Message, NO_PING, Once, Outgoing, QUEUE, Sender, Welcome, place,
 };
 use crate::{config::MqttEndpoint, profile::mqtt::Qos};
 
@@ -32,8 +32,8 @@ impl Client {
         stream: BoxStream,
     ) -> Result<Connected, Failure> {
         let resumes = self.is_resumable && !self.kept.has_unreleased();
-        self.is_resumable = false;
         if !resumes {
+            self.is_resumable = false;
             self.kept.forget();
         }
         let mut options = options(endpoint, login, stream)?;
@@ -49,17 +49,28 @@ impl Client {
                 Err(error) => return Err(failure(&error)),
             }
         };
-        if endpoint.session_expiry.is_some() {
-            // From here on this session is one to come back to.
+        // From here on this session is one to come back to.
+        self.is_resumable = endpoint.session_expiry.is_some();
+        if self.is_resumable {
             events.options.set_clean_start(false);
-            self.is_resumable = true;
         }
         let has = |said: fn(&rumqttc_v5::ConnAckProperties) -> Option<u8>| {
             properties.as_ref().and_then(said).is_none_or(|available| available != 0)
         };
         let has_identifiers = has(|properties| properties.subscription_identifiers_available);
-        let welcome = Welcome { session_present, has_identifiers };
+        let limits = properties.as_ref().map(limits).unwrap_or_default();
+        let welcome = Welcome { session_present, has_identifiers, limits };
         Ok(Connected::Session(welcome, Sender::V5(client), Events::V5(Box::new(events))))
+    }
+}
+
+fn limits(properties: &ConnAckProperties) -> Limits {
+    let usual = Limits::default();
+    Limits {
+        window: properties.receive_max.map_or(usual.window, |most| usual.window.min(most.into())),
+        qos: properties.max_qos.map_or(usual.qos, Qos::from_level),
+        retains: properties.retain_available != Some(0),
+        size: properties.max_packet_size,
     }
 }
 
@@ -137,8 +148,10 @@ pub(super) fn subscribe(
     filters: &[(String, Qos)],
     identifier: Option<usize>,
 ) -> Result<BoxFuture<'static, Option<Vec<Granted>>>, String> {
-    let wanted =
-        filters.iter().map(|(filter, level)| SubscribeFilterInput::new(filter.as_str(), qos(*level)));
+    // What we publish ourselves is nobody's state.
+    let wanted = filters
+        .iter()
+        .map(|(filter, level)| SubscribeFilterInput::new(filter.as_str(), qos(*level)).no_local(true));
     let wanted = wanted.collect::<Vec<_>>();
     let notice = match identifier {
         Some(_) => {
