@@ -44,7 +44,7 @@ fn every_family_can_be_made_and_says_its_status_first_and_last() {
                 assert!(told.any(|filter| mqtt5::topic_matches_filter(topic, filter)), "{topic}");
             }
         }
-        let filters = models.iter().flat_map(|model| model.filters()).collect::<Vec<_>>();
+        let filters = models.iter().flat_map(Model::filters).collect::<Vec<_>>();
         for filter in &filters {
             assert!(mqtt5::is_valid_topic_filter(filter), "{filter}");
         }
