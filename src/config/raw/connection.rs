@@ -117,7 +117,9 @@ section! {
         /// twice as long.
         default keep_alive_s: Whole<5, 65_535> = 10;
         /// What the broker keeps while the link is down: nothing (`clean`), or subscriptions and the messages of QoS 1 and
-        /// 2 that come meanwhile (`persistent`). No session outlives this program.
+        /// 2 that come meanwhile (`persistent`). Those count from when they arrive here, however long the broker kept
+        /// them, unless a tag has `time`. Each start of this program begins a new session; the last one stays at the
+        /// broker until it expires there.
         default session: Choice<Session> = "clean";
         /// Seconds for which the broker keeps a persistent session; for version 5.
         default session_expiry_s: Whole<1, 4_294_967_295> = 3600;

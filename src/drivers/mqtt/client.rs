@@ -231,6 +231,16 @@ impl Failure {
         Self { problem: format!("the broker refuses us: {code}"), lasting: code.is_lasting() }
     }
 
+    /// A connection that was closed instead of an answer to our CONNECT of version 5.
+    fn before_answer(mut self) -> Self {
+        if self.problem == CLOSED {
+            let help =
+                " instead of answering our CONNECT: if it speaks MQTT 3.1.1 only, set version = \"3.1.1\"";
+            self.problem.push_str(help);
+        }
+        self
+    }
+
     /// A connection that broke.
     fn broken(error: &io::Error) -> Self {
         Self::passing(match error.kind() {

@@ -52,7 +52,7 @@ impl Content {
                 Self::Text(Field { path: Path::default(), kind: shape(&value), shown: value.to_string() })
             }
             Err(_) => match str::from_utf8(payload) {
-                Ok(text) if size == payload.len() && !text.trim().contains(char::is_control) => {
+                Ok(text) if size == payload.len() && !text.contains(is_odd) => {
                     let (kind, shown) = (word(text.trim()), text.trim().to_owned());
                     Self::Text(Field { path: Path::default(), kind, shown })
                 }
@@ -104,6 +104,11 @@ fn shape(value: &Value) -> Shape {
         Value::String(text) => word(text),
         Value::Array(_) | Value::Object(_) => Shape::Text,
     }
+}
+
+/// What no text has.
+fn is_odd(c: char) -> bool {
+    c.is_control() && !c.is_whitespace()
 }
 
 /// A number in a text stays one: readings take it.

@@ -46,7 +46,7 @@ impl Client {
             match events.poll().await {
                 Ok(rumqttc_v5::Event::Incoming(Packet::ConnAck(ack))) => break ack,
                 Ok(_) => {}
-                Err(error) => return Err(failure(&error)),
+                Err(error) => return Err(failure(&error).before_answer()),
             }
         };
         // From here on this session is one to come back to.
