@@ -6,7 +6,7 @@ use arbitrary::Arbitrary;
 use fieldbridge::{
     codec::{
         payload::{Bounds, Encoding, Field, Path, Reading, Spec},
-        topic::{Index, Pattern},
+        topic::{Index, Pattern, check_topic},
     },
     model::{Kind, Value},
 };
@@ -53,6 +53,8 @@ pub fn check(input: &Input<'_>) {
 fn agrees(data: &[u8], path: &str, reading: &Reading) {
     let Ok(json) = serde_json::from_slice::<Json>(data) else { return };
     match find(&json, path) {
+        // Below a null there is no value either.
+        None if is_below_null(&json, pointer(path)) => assert_eq!(*reading, Reading::NotAvailable),
         None => assert!(matches!(reading, Reading::Absent | Reading::Bad(_)), "{reading:?}"),
         Some(Json::Null) => assert_eq!(*reading, Reading::NotAvailable),
         Some(Json::Number(number)) => {
@@ -65,20 +67,39 @@ fn agrees(data: &[u8], path: &str, reading: &Reading) {
 }
 
 fn find<'a>(json: &'a Json, path: &str) -> Option<&'a Json> {
-    let pointer = match path {
+    json.pointer(pointer(path))
+}
+
+fn is_below_null(json: &Json, pointer: &str) -> bool {
+    let mut above = pointer;
+    while let Some((shorter, _)) = above.rsplit_once('/') {
+        above = shorter;
+        if json.pointer(above).is_some_and(Json::is_null) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The same as a JSON Pointer.
+fn pointer(path: &str) -> &'static str {
+    match path {
         "" => "",
         "v" => "/v",
         "a.v" => "/a/v",
         "[1]" => "/1",
         "a[0].v" => "/a/0/v",
         _ => "/switch:0/v",
-    };
-    json.pointer(pointer)
+    }
 }
 
 fn topics(text: &str, topic: &str) {
     let Ok(pattern) = Pattern::parse(text) else { return };
     assert_eq!(Pattern::parse(&pattern.to_string()).as_ref(), Ok(&pattern), "{text:?}");
+    // No broker delivers a message on what is no topic.
+    if check_topic(topic).is_err() {
+        return;
+    }
     let mut index = Index::new();
     index.insert(pattern.clone(), ());
     let found = index.find(topic).len();
