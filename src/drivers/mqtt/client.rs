@@ -231,23 +231,19 @@ impl Failure {
         Self { problem: format!("the broker refuses us: {code}"), lasting: code.is_lasting() }
     }
 
-    /// A connection that was closed instead of an answer to our CONNECT of version 5.
-    fn before_answer(mut self) -> Self {
-        if self.problem == CLOSED {
-            let help =
-                " instead of answering our CONNECT: if it speaks MQTT 3.1.1 only, set version = \"3.1.1\"";
-            self.problem.push_str(help);
-        }
-        self
-    }
-
     /// A connection that broke.
     fn broken(error: &io::Error) -> Self {
-        Self::passing(match error.kind() {
-            io::ErrorKind::ConnectionAborted | io::ErrorKind::UnexpectedEof => CLOSED.to_owned(),
-            _ => format!("the connection broke: {error}"),
-        })
+        if is_end(error) {
+            Self::passing(CLOSED)
+        } else {
+            Self::passing(format!("the connection broke: {error}"))
+        }
     }
+}
+
+/// Whether the broker closed the connection.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::UnexpectedEof)
 }
 
 const CLOSED: &str = "the broker closed the connection";

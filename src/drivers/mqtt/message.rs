@@ -40,11 +40,11 @@ enum Told {
         number: u64,
         error: Option<String>,
     },
-    /// A sign that has none of its words.
+    /// A sign that says nothing of whether the device is there.
     Unclear {
         station: usize,
         sign: usize,
-        said: String,
+        problem: String,
     },
     /// An answer that cannot be read.
     Garbled,
@@ -118,7 +118,7 @@ impl Session<'_> {
                 );
             }
             Told::Sign { station, sign, is_there } => self.sign(station, sign, is_there),
-            Told::Unclear { station, sign, said } => self.unclear(station, sign, &said),
+            Told::Unclear { station, sign, problem } => self.unclear(station, sign, &problem),
             Told::Reply { number, error } => self.replied(number, error),
             Told::Garbled => {}
         }
@@ -190,14 +190,16 @@ impl Session<'_> {
     /// A message of its own shows that a device is there, whatever was said before.
     fn hear(&mut self, tag: usize, message: &Message) {
         let Some(station) = self.plant.tags.get(tag).map(|tag| tag.station) else { return };
-        // Our own commands come back where a tag reads their topic.
-        let is_own = str::from_utf8(&message.topic).is_ok_and(|topic| self.plant.commands.contains(topic));
-        let is_news = !message.retain && !is_own;
-        let Some(presence) = self.plant.stations.get_mut(station).filter(|_| is_news) else { return };
-        if !presence.is_heard {
-            presence.is_heard = true;
-            self.present(station);
+        let Some(presence) = self.plant.stations.get_mut(station) else { return };
+        if presence.is_heard || message.retain {
+            return;
         }
+        // A command is not the device's, whoever sent it.
+        if str::from_utf8(&message.topic).is_ok_and(|topic| self.plant.commands.contains(topic)) {
+            return;
+        }
+        presence.is_heard = true;
+        self.present(station);
     }
 
     fn sign(&mut self, station: usize, sign: usize, is_there: bool) {
@@ -212,10 +214,10 @@ impl Session<'_> {
         self.present(station);
     }
 
-    fn unclear(&mut self, station: usize, sign: usize, said: &str) {
+    fn unclear(&mut self, station: usize, sign: usize, problem: &str) {
         let Some(presence) = self.plant.stations.get_mut(station) else { return };
         let topic = presence.topics.get(sign).map(String::as_str).unwrap_or_default();
-        presence.unclear = Some(format!("{topic} says {said:?}, which is none of its words").into());
+        presence.unclear = Some(format!("{topic} {problem}").into());
         self.present(station);
     }
 
@@ -283,7 +285,7 @@ fn spoilt(reader: &Reader, problem: &Malformed) -> Told {
     match reader {
         Reader::Value { tag, .. } => Told::Spoilt { tag: *tag, problem: problem.to_string().into() },
         Reader::Presence { station, sign, .. } => {
-            Told::Unclear { station: *station, sign: *sign, said: problem.to_string() }
+            Told::Unclear { station: *station, sign: *sign, problem: format!("cannot be read: {problem}") }
         }
         Reader::Reply { .. } => Told::Garbled,
     }
@@ -310,7 +312,8 @@ fn find(reader: &Reader, document: &Document<'_>, message: &Message) -> Option<T
             }
             Reading::Absent | Reading::NotAvailable => None,
             Reading::Value(_) | Reading::Bad(_) => {
-                Some(Told::Unclear { station: *station, sign: *sign, said: shown(&message.payload) })
+                let problem = format!("says {:?}, which is none of its words", shown(&message.payload));
+                Some(Told::Unclear { station: *station, sign: *sign, problem })
             }
         },
         // An answer that was kept is that to another question.

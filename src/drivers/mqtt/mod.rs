@@ -139,7 +139,7 @@ impl Driver for Mqtt {
             counters: &self.counters,
             bounds: Bounds { size, depth: DEPTH },
             announce: self.endpoint.announce.as_ref(),
-            arrival: self.endpoint.announce.as_ref(),
+            has_arrived: false,
             batch: Vec::new(),
             limits: welcome.limits,
             writes: BTreeMap::new(),

@@ -28,12 +28,20 @@ pub(super) struct Plant {
     /// What the broker said to each filter.
     pub(super) granted: Vec<Option<Granted>>,
     places: HashMap<TagId, usize>,
-    /// Filters that bring signs of devices, and of which, by their places.
-    pub(super) signs: HashMap<usize, Vec<usize>>,
+    /// What each filter brings.
+    pub(super) brings: Vec<Brings>,
     /// Topics on which we publish.
     pub(super) commands: HashSet<String>,
     /// Number of the last write.
     pub(super) number: u64,
+}
+
+/// The places of tags and of devices for whose values and signs a filter is subscribed, and why the broker last refused it.
+#[derive(Debug, Default)]
+pub(super) struct Brings {
+    pub(super) tags: Vec<usize>,
+    pub(super) signs: Vec<usize>,
+    pub(super) refusal: Option<Arc<str>>,
 }
 
 /// Who wants messages of one pattern, by the encoding in which they read them: each is parsed once.
@@ -96,7 +104,7 @@ impl Plant {
             stations: Vec::new(),
             granted: Vec::new(),
             places: HashMap::new(),
-            signs: HashMap::new(),
+            brings: Vec::new(),
             commands: HashSet::new(),
             number: first_number(),
         };
@@ -106,17 +114,21 @@ impl Plant {
         }
         plant.filters = Filters::new(listening.asked.iter().map(|(pattern, qos)| (pattern, qos.level())));
         plant.granted = vec![None; plant.filters.list().len()];
+        plant.brings.resize_with(plant.granted.len(), Brings::default);
         for (place, presence) in plant.stations.iter().enumerate() {
             for filter in
-                presence.topics.iter().filter_map(|topic| plant.filters.matching(topic).into_iter().next())
+                presence.topics.iter().filter_map(|topic| plant.filters.matching(topic).first().copied())
             {
-                plant.signs.entry(filter).or_default().push(place);
+                plant.brings.get_mut(filter).into_iter().for_each(|brings| brings.signs.push(place));
             }
         }
-        for tag in &mut plant.tags {
+        for (place, tag) in plant.tags.iter_mut().enumerate() {
             let serving =
                 tag.point.origins.iter().filter_map(|origin| plant.filters.serving(&origin.pattern));
             tag.filters = serving.collect();
+            for filter in &tag.filters {
+                plant.brings.get_mut(*filter).into_iter().for_each(|brings| brings.tags.push(place));
+            }
         }
         for (pattern, listener) in listening.listeners {
             plant.index.insert(pattern, plant.listeners.len());

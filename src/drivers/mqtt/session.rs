@@ -1,6 +1,11 @@
 //! One session: subscribes, takes messages and writes until the connection ends or it is time to stop.
 
-use std::{collections::VecDeque, pin::pin, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    pin::pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use futures_util::{
     FutureExt, StreamExt,
@@ -33,8 +38,8 @@ pub(super) struct Session<'a> {
     pub(super) counters: &'a Counters,
     pub(super) bounds: Bounds,
     pub(super) announce: Option<&'a Announce>,
-    /// The same until we announced that we are there.
-    pub(super) arrival: Option<&'a Announce>,
+    /// Whether we said that we are there.
+    pub(super) has_arrived: bool,
     pub(super) batch: Vec<Update>,
     pub(super) limits: Limits,
     pub(super) writes: Writes,
@@ -119,10 +124,8 @@ impl Session<'_> {
             }
         }
         // A sign of QoS 0 may be missing, such as a last will: what the broker kept of them is told again.
-        for filter in self.plant.signs.keys() {
-            if let Some(granted) = self.plant.granted.get_mut(*filter) {
-                *granted = None;
-            }
+        for (granted, brings) in self.plant.granted.iter_mut().zip(&self.plant.brings) {
+            granted.take_if(|_| !brings.signs.is_empty());
         }
         for presence in &mut self.plant.stations {
             (presence.refused, presence.unclear) = (None, None);
@@ -152,7 +155,8 @@ impl Session<'_> {
     fn arrive(&mut self) {
         if self.wanted.is_empty()
             && self.grants.is_empty()
-            && let Some(announce) = self.arrival.take()
+            && !std::mem::replace(&mut self.has_arrived, true)
+            && let Some(announce) = self.announce
         {
             // Whether it arrives is seen by who waits for it; meanwhile it takes its place among the writes.
             let said = self.say(announce, &announce.online);
@@ -195,7 +199,7 @@ impl Session<'_> {
                 filters.map(|(filter, qos)| (filter.clone(), Qos::from_level(*qos))).collect::<Vec<_>>();
             match self.sender.subscribe(&filters, identifier) {
                 Ok(answer) => self.grants.push(answer.map(|granted| (places, granted)).boxed()),
-                Err(problem) => self.refuse(&places, &problem),
+                Err(problem) => places.iter().for_each(|place| self.refuse(*place, &problem)),
             }
         }
     }
@@ -204,45 +208,52 @@ impl Session<'_> {
         let Some(granted) = granted else { return };
         for (place, granted) in places.iter().zip(granted) {
             if let Err(code) = granted {
-                self.refuse(&[*place], &code.to_string());
+                self.refuse(*place, &code.to_string());
             }
             if let Some(known) = self.plant.granted.get_mut(*place) {
                 *known = Some(granted);
             }
         }
+        self.publish();
         self.subscribe();
         self.arrive();
     }
 
     /// What the broker does not let us hear is bad.
-    fn refuse(&mut self, places: &[usize], problem: &str) {
-        for place in places {
-            let Some((filter, _)) = self.plant.filters.list().get(*place) else { continue };
-            let detail: Arc<str> =
-                format!("the broker refuses the subscription to {filter}: {problem}").into();
+    fn refuse(&mut self, place: usize, problem: &str) {
+        let Some((filter, _)) = self.plant.filters.list().get(place) else { return };
+        let detail: Arc<str> = format!("the broker refuses the subscription to {filter}: {problem}").into();
+        let Some(brings) = self.plant.brings.get_mut(place) else { return };
+        // Not anew for each connection.
+        if brings.refusal.as_ref() != Some(&detail) {
             warn!("{detail}");
-            for tag in self.plant.tags.iter_mut().filter(|tag| tag.filters.contains(place)) {
-                let (quality, detail) = (Quality::Bad(Reason::DeviceRefused), Some(Arc::clone(&detail)));
-                (tag.quality, tag.detail) = (quality, detail.clone());
-                self.batch.push(Update { tag: tag.id, value: None, quality, detail, at: When::Unknown });
+            brings.refusal = Some(Arc::clone(&detail));
+        }
+        let (tags, signs) = (brings.tags.clone(), brings.signs.clone());
+        let refused = Quality::Bad(Reason::DeviceRefused);
+        let mut stations = BTreeSet::new();
+        for tag in tags {
+            let Some(tag) = self.plant.tags.get_mut(tag) else { continue };
+            stations.insert(tag.station);
+            (tag.quality, tag.detail) = (refused, Some(Arc::clone(&detail)));
+            let detail = tag.detail.clone();
+            self.batch.push(Update { tag: tag.id, value: None, quality: refused, detail, at: When::Unknown });
+        }
+        for station in signs {
+            if let Some(presence) = self.plant.stations.get_mut(station) {
+                presence.refused = Some(format!("nothing tells when it is not there: {detail}").into());
             }
-            for station in self.plant.signs.get(place).cloned().unwrap_or_default() {
-                if let Some(presence) = self.plant.stations.get_mut(station) {
-                    presence.refused = Some(format!("nothing tells when it is not there: {detail}").into());
-                }
-                self.present(station);
-            }
-            for presence in &mut self.plant.stations {
-                let own = presence.tags.iter().filter_map(|tag| self.plant.tags.get(*tag));
-                let mut own = own.filter(|tag| !tag.filters.is_empty()).peekable();
-                let refused = Quality::Bad(Reason::DeviceRefused);
-                if own.peek().is_some() && own.all(|tag| tag.quality == refused) {
-                    presence.told = (DeviceState::Refused, Some(Arc::clone(&detail)));
-                    self.sink.device(presence.device, DeviceState::Refused, Some(&detail));
-                }
+            self.present(station);
+        }
+        for station in stations {
+            let Some(presence) = self.plant.stations.get_mut(station) else { continue };
+            let own = presence.tags.iter().filter_map(|tag| self.plant.tags.get(*tag));
+            let mut heard = own.filter(|tag| !tag.filters.is_empty());
+            if heard.all(|tag| tag.quality == refused) {
+                presence.told = (DeviceState::Refused, Some(Arc::clone(&detail)));
+                self.sink.device(presence.device, DeviceState::Refused, Some(&detail));
             }
         }
-        self.publish();
     }
 
     pub(super) fn publish(&mut self) {

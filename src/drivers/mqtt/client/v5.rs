@@ -46,7 +46,8 @@ impl Client {
             match events.poll().await {
                 Ok(rumqttc_v5::Event::Incoming(Packet::ConnAck(ack))) => break ack,
                 Ok(_) => {}
-                Err(error) => return Err(failure(&error).before_answer()),
+                Err(error) if is_end(&error) => return Err(Failure::passing(NO_ANSWER)),
+                Err(error) => return Err(failure(&error)),
             }
         };
         // From here on this session is one to come back to.
@@ -54,10 +55,9 @@ impl Client {
         if self.is_resumable {
             events.options.set_clean_start(false);
         }
-        let has = |said: fn(&rumqttc_v5::ConnAckProperties) -> Option<u8>| {
-            properties.as_ref().and_then(said).is_none_or(|available| available != 0)
-        };
-        let has_identifiers = has(|properties| properties.subscription_identifiers_available);
+        let identifiers =
+            properties.as_ref().and_then(|properties| properties.subscription_identifiers_available);
+        let has_identifiers = identifiers != Some(0);
         let limits = properties.as_ref().map(limits).unwrap_or_default();
         let welcome = Welcome { session_present, has_identifiers, limits };
         Ok(Connected::Session(welcome, Sender::V5(client), Events::V5(Box::new(events))))
@@ -197,6 +197,19 @@ pub(super) async fn next(events: &mut EventLoop) -> Result<Event, Failure> {
         }
         Ok(_) => Ok(Event::Other),
         Err(error) => Err(failure(&error)),
+    }
+}
+
+const NO_ANSWER: &str = "the broker closed the connection instead of answering our CONNECT: if it speaks MQTT 3.1.1 \
+                         only, set version = \"3.1.1\"";
+
+fn is_end(error: &ConnectionError) -> bool {
+    match error {
+        ConnectionError::Io(error) | ConnectionError::MqttState(StateError::Io(error)) => {
+            super::is_end(error)
+        }
+        ConnectionError::MqttState(StateError::ConnectionAborted) => true,
+        _ => false,
     }
 }
 
