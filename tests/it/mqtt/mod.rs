@@ -20,7 +20,11 @@ const PERSISTENT: &str = "session = 'persistent'";
 
 /// A plant at a scripted broker: `keys` are more of the connection's, `devices` the devices' tables.
 fn start(script: &Script, keys: &str, devices: &str) -> Plant {
-    Plant::start(&format!(
+    Plant::start(&site(script, keys, devices))
+}
+
+fn site(script: &Script, keys: &str, devices: &str) -> String {
+    format!(
         r#"
         [site]
         name = "test"
@@ -37,41 +41,33 @@ fn start(script: &Script, keys: &str, devices: &str) -> Plant {
         "#,
         address = script.address(),
         version = script.version.word(),
-    ))
+    )
 }
 
-/// A device `d` with a number `v` on `s/1`.
-fn number(keys: &str) -> String {
-    format!(
-        r#"
-        [[devices]]
-        name = "d"
-        connection = "broker"
-        [[devices.tags]]
-        name = "v"
-        type = "float64"
-        topic = "s/1"
-        {keys}
-        "#
-    )
+/// A device of this name with a number `v` on a topic; `keys` are more of the tag's.
+fn number(name: &str, topic: &str, keys: &str) -> String {
+    device(name, "", &format!("name = 'v'\ntype = 'float64'\ntopic = '{topic}'\n{keys}"))
+}
+
+/// A device of this name with one tag; `keys` are more of the device's.
+fn device(name: &str, keys: &str, tag: &str) -> String {
+    format!("[[devices]]\nname = '{name}'\nconnection = 'broker'\n{keys}\n[[devices.tags]]\n{tag}\n")
 }
 
 /// A device `plug` with a switch `on`, whose command has `keys`.
 fn switch(keys: &str) -> String {
-    format!(
-        r#"
-        [[devices]]
-        name = "plug"
-        connection = "broker"
-        [[devices.tags]]
-        name = "on"
-        type = "bool"
-        topic = "stat/plug/POWER"
-        words = {{ ON = true, OFF = false }}
-        access = "read-write"
-        write = {{ topic = "cmnd/plug/POWER", {keys} }}
-        "#
-    )
+    switch_of("plug", WORDS, keys)
+}
+
+const WORDS: &str = "words = { ON = true, OFF = false }";
+
+/// A device of this name with a switch `on`; `reading` says how its state is read.
+fn switch_of(name: &str, reading: &str, keys: &str) -> String {
+    let tag = format!(
+        "name = 'on'\ntype = 'bool'\ntopic = 'stat/{name}/POWER'\n{reading}\naccess = 'read-write'\n\
+         write = {{ topic = 'cmnd/{name}/POWER', {keys} }}"
+    );
+    device(name, "", &tag)
 }
 
 /// Every sample of a tag.

@@ -3,23 +3,15 @@
 use fieldbridge::model::{Quality, Reason, Value};
 
 use super::{
-    Log, PERSISTENT, number,
+    Log, PERSISTENT, device, number,
     script::{SUBSCRIBE, Script, VERSIONS, Version},
     start,
 };
 
 /// A tag of QoS 2 on `cmd/ack`.
-const COMMAND: &str = r#"
-    [[devices]]
-    name = "d"
-    connection = "broker"
-    [[devices.tags]]
-    name = "n"
-    type = "int64"
-    topic = "cmd/ack"
-    path = "n"
-    qos = 2
-    "#;
+fn command() -> String {
+    device("d", "", "name = 'n'\ntype = 'int64'\ntopic = 'cmd/ack'\npath = 'n'\nqos = 2")
+}
 
 /// PUBLISH of QoS 2 and id 301: `{"n":1}`; the same with the DUP bit; and `{"n":2}`.
 const FIRST: &str = "34120007636D642F61636B012D7B226E223A317D";
@@ -29,7 +21,7 @@ const SECOND: &str = "34120007636D642F61636B012D7B226E223A327D";
 #[tokio::test]
 async fn a_repeated_message_of_qos_2_is_one_event() {
     let script = Script::new(Version::V311).await;
-    let plant = start(&script, PERSISTENT, COMMAND);
+    let plant = start(&script, PERSISTENT, &command());
     let mut peer = script.serve().await;
     let (log, _observed) = Log::of(&plant, "d/n");
     for packet in [FIRST, AGAIN, AGAIN] {
@@ -55,7 +47,7 @@ async fn a_repeated_message_of_qos_2_is_one_event() {
 async fn a_message_of_qos_2_is_one_event_across_a_reconnect() {
     for version in VERSIONS {
         let script = Script::new(version).await;
-        let plant = start(&script, PERSISTENT, COMMAND);
+        let plant = start(&script, PERSISTENT, &command());
         let mut peer = script.serve().await;
         let (log, _observed) = Log::of(&plant, "d/n");
         peer.publish_with(0x34, "cmd/ack", Some(301), &[], r#"{"n":1}"#).await;
@@ -81,7 +73,7 @@ async fn a_message_of_qos_2_is_one_event_across_a_reconnect() {
 #[tokio::test]
 async fn what_was_received_of_qos_2_is_forgotten_with_the_session() {
     let script = Script::new(Version::V5).await;
-    let plant = start(&script, PERSISTENT, COMMAND);
+    let plant = start(&script, PERSISTENT, &command());
     let mut peer = script.serve().await;
     let (log, _observed) = Log::of(&plant, "d/n");
     peer.publish_with(0x34, "cmd/ack", Some(301), &[], r#"{"n":1}"#).await;
@@ -100,7 +92,7 @@ async fn what_was_received_of_qos_2_is_forgotten_with_the_session() {
 #[tokio::test]
 async fn a_repeated_message_of_qos_1_is_acknowledged_each_time() {
     let script = Script::new(Version::V311).await;
-    let plant = start(&script, "", &number("").replace("s/1", "c/e"));
+    let plant = start(&script, "", &number("d", "c/e", ""));
     let mut peer = script.serve().await;
     for packet in ["32080003632F65000531", "3A080003632F65000531"] {
         peer.send_hex(packet).await;
@@ -114,7 +106,7 @@ async fn a_repeated_message_of_qos_1_is_acknowledged_each_time() {
 async fn the_retain_bit_alone_makes_a_value_old() {
     for version in VERSIONS {
         let script = Script::new(version).await;
-        let plant = start(&script, "", &number(""));
+        let plant = start(&script, "", &number("d", "s/1", ""));
         let mut peer = script.serve().await;
         peer.publish_with(0x31, "s/1", None, &[], "99").await;
         let kept = plant.until("d/v", |reading| reading.sample.value == Value::F64(99.0)).await;
@@ -130,7 +122,7 @@ async fn the_retain_bit_alone_makes_a_value_old() {
 async fn a_filter_that_another_covers_is_not_subscribed() {
     for version in VERSIONS {
         let script = Script::new(version).await;
-        let devices = number("") + &number("").replace("\"d\"", "\"e\"").replace("s/1", "s/+");
+        let devices = number("d", "s/1", "") + &number("e", "s/+", "");
         let plant = start(&script, "", &devices);
         let mut peer = script.accept_new().await;
         assert_eq!(peer.grant().await, ["s/+"]);
@@ -144,8 +136,7 @@ async fn a_filter_that_another_covers_is_not_subscribed() {
 
 #[tokio::test]
 async fn a_message_that_comes_by_two_subscriptions_counts_once() {
-    let devices =
-        number("").replace("s/1", "s/1/+") + &number("").replace("\"d\"", "\"e\"").replace("s/1", "s/+/x");
+    let devices = number("d", "s/1/+", "") + &number("e", "s/+/x", "");
     let script = Script::new(Version::V5).await;
     let plant = start(&script, "", &devices);
     let mut peer = script.accept_new().await;
@@ -175,8 +166,7 @@ async fn a_message_that_comes_by_two_subscriptions_counts_once() {
 
 #[tokio::test]
 async fn a_refused_filter_takes_nothing_from_one_that_was_granted() {
-    let devices =
-        number("").replace("s/1", "s/1/+") + &number("").replace("\"d\"", "\"e\"").replace("s/1", "s/+/x");
+    let devices = number("d", "s/1/+", "") + &number("e", "s/+/x", "");
     let script = Script::new(Version::V5).await;
     let plant = start(&script, "", &devices);
     let mut peer = script.accept_new().await;

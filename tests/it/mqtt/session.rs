@@ -3,9 +3,9 @@
 use fieldbridge::model::{DeviceState, LinkState, Quality, Reason, Value};
 
 use super::{
-    PERSISTENT, number,
+    PERSISTENT, device, number,
     script::{DISCONNECT, Packet, Peer, SUBSCRIBE, Script, VERSIONS, Version},
-    start,
+    site, start,
 };
 /// Drives a peer until its client closes, and tells what came.
 async fn rest(mut peer: Peer) -> Vec<Packet> {
@@ -20,7 +20,7 @@ async fn rest(mut peer: Peer) -> Vec<Packet> {
 async fn it_subscribes_again_where_the_broker_has_no_session() {
     for version in VERSIONS {
         let script = Script::new(version).await;
-        let plant = start(&script, PERSISTENT, &number(""));
+        let plant = start(&script, PERSISTENT, &number("d", "s/1", ""));
         script.serve().await.cut();
         let mut peer = script.accept().await;
         assert!(!peer.connect.is_clean());
@@ -37,7 +37,7 @@ async fn it_subscribes_again_where_the_broker_has_no_session() {
 async fn a_kept_session_brings_back_what_no_message_can_be_missing_of() {
     for version in VERSIONS {
         let script = Script::new(version).await;
-        let both = number("") + &number("qos = 0").replace("\"d\"", "\"e\"").replace("s/1", "s/0");
+        let both = number("d", "s/1", "") + &number("e", "s/0", "qos = 0");
         let plant = start(&script, PERSISTENT, &both);
         let mut peer = script.serve().await;
         peer.publish_with(0x32, "s/1", Some(1), &[], "4").await;
@@ -73,7 +73,7 @@ async fn a_kept_session_brings_back_what_no_message_can_be_missing_of() {
 async fn a_clean_session_is_new_each_time() {
     for version in VERSIONS {
         let script = Script::new(version).await;
-        let plant = start(&script, "", &number(""));
+        let plant = start(&script, "", &number("d", "s/1", ""));
         script.serve().await.cut();
         let mut peer = script.accept().await;
         assert!(peer.connect.is_clean());
@@ -92,7 +92,8 @@ async fn a_refused_login_is_named_and_not_repeated_soon() {
         (Version::V5, "2003008700", "not authorized"),
     ] {
         let script = Script::new(version).await;
-        let plant = start(&script, "reconnect_max_ms = 3600000\nusername = 'bridge'", &number(""));
+        let plant =
+            start(&script, "reconnect_max_ms = 3600000\nusername = 'bridge'", &number("d", "s/1", ""));
         let mut peer = script.accept().await;
         peer.send_hex(answer).await;
         plant
@@ -108,7 +109,7 @@ async fn a_refused_login_is_named_and_not_repeated_soon() {
 #[tokio::test]
 async fn a_client_that_took_over_is_left_alone() {
     let script = Script::new(Version::V5).await;
-    let plant = start(&script, "reconnect_max_ms = 3600000", &number(""));
+    let plant = start(&script, "reconnect_max_ms = 3600000", &number("d", "s/1", ""));
     let mut peer = script.serve().await;
     peer.send_hex("E0028E00").await;
     plant
@@ -124,7 +125,7 @@ async fn a_client_that_took_over_is_left_alone() {
 async fn a_refused_subscription_is_named_on_the_tags_that_it_hits() {
     for (version, code) in [(Version::V5, 0x87), (Version::V311, 0x80)] {
         let script = Script::new(version).await;
-        let both = number("") + &number("").replace("\"d\"", "\"e\"").replace("s/1", "s/2");
+        let both = number("d", "s/1", "") + &number("e", "s/2", "");
         let plant = start(&script, "", &both);
         let mut peer = script.accept().await;
         peer.greet(false).await;
@@ -144,9 +145,9 @@ async fn a_refused_subscription_is_named_on_the_tags_that_it_hits() {
 }
 
 #[tokio::test]
-async fn the_largest_packet_is_announced_and_a_larger_one_costs_itself_alone() {
+async fn the_largest_packet_is_announced() {
     let script = Script::new(Version::V5).await;
-    let plant = start(&script, "max_payload_bytes = 300000", &number(""));
+    let plant = start(&script, "max_payload_bytes = 300000", &number("d", "s/1", ""));
     let mut peer = script.serve().await;
     let properties = peer.connect.connect_properties();
     // Maximum Packet Size (MQTT 5.0, section 3.1.2.11.4).
@@ -163,7 +164,7 @@ async fn it_says_that_it_comes_and_that_it_goes() {
     for version in VERSIONS {
         let script = Script::new(version).await;
         let announce = r#"announce = { topic = "b/s", online = "here", offline = "gone", qos = 1 }"#;
-        let plant = start(&script, announce, &number(""));
+        let plant = start(&script, announce, &number("d", "s/1", ""));
         let mut peer = script.accept().await;
         // The will: retained, QoS 1.
         assert_eq!(peer.connect.body[7] & 0b11_1100, 0b10_1100, "{:?}", peer.connect);
@@ -188,11 +189,10 @@ async fn it_says_that_it_comes_and_that_it_goes() {
 
 /// A device `d` with a number on `s/1` and a sign on `d/LWT`.
 fn watched() -> String {
-    number("").replace(
-        "connection = \"broker\"",
-        "connection = \"broker\"\n        availability = [{ topic = 'd/LWT', online = ['on'], offline = ['off'] }]",
-    )
+    device("d", SIGN, "name = 'v'\ntype = 'float64'\ntopic = 's/1'")
 }
+
+const SIGN: &str = "availability = [{ topic = 'd/LWT', online = ['on'], offline = ['off'] }]";
 
 #[tokio::test]
 async fn signs_are_asked_for_again_in_a_kept_session() {
@@ -249,7 +249,7 @@ async fn signs_that_tell_nothing_are_told_of() {
 async fn a_try_that_fails_keeps_the_session() {
     for version in VERSIONS {
         let script = Script::new(version).await;
-        let plant = start(&script, PERSISTENT, &number(""));
+        let plant = start(&script, PERSISTENT, &number("d", "s/1", ""));
         script.serve().await.cut();
         let peer = script.accept().await;
         assert!(!peer.connect.is_clean());
@@ -260,4 +260,38 @@ async fn a_try_that_fails_keeps_the_session() {
         drop(peer);
         plant.app.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_command_that_comes_back_is_no_sign_of_life() {
+    for version in VERSIONS {
+        let script = Script::new(version).await;
+        let tag =
+            "name = 't'\ntype = 'float64'\ntopic = 's/1'\naccess = 'read-write'\nwrite = { topic = 's/1' }";
+        let plant = start(&script, "", &device("d", SIGN, tag));
+        let mut peer = script.serve().await;
+        peer.publish("d/LWT", "off").await;
+        plant.until_device("d", |reading| reading.state == DeviceState::Offline).await;
+        peer.publish("s/1", "5").await;
+        let bad = plant.until("d/t", |reading| reading.sample.value == Value::F64(5.0)).await;
+        assert_eq!(bad.sample.quality, Quality::Bad(Reason::DeviceOffline));
+        plant.app.stop().await;
+    }
+}
+
+#[tokio::test]
+async fn a_value_from_before_a_reload_is_stale_and_not_never_read() {
+    let script = Script::new(Version::V5).await;
+    let mut plant = start(&script, "", &number("d", "s/1", ""));
+    let mut peer = script.serve().await;
+    peer.publish("s/1", "4").await;
+    plant.until_good("d/v").await;
+    let both = number("d", "s/1", "") + &number("e", "s/2", "");
+    plant.app.reload(crate::plant::site(&site(&script, "", &both))).await;
+    let _peer = script.serve().await;
+    let stale =
+        plant.until("d/v", |reading| reading.sample.quality == Quality::Uncertain(Reason::Stale)).await;
+    assert_eq!(stale.sample.value, Value::F64(4.0));
+    assert_eq!(plant.read("e/v").sample.quality, Quality::Bad(Reason::NeverRead));
+    plant.app.stop().await;
 }

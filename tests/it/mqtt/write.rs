@@ -6,9 +6,9 @@ use fieldbridge::model::{LinkState, Outcome, Party, Report, Value};
 use tokio::task::JoinHandle;
 
 use super::{
-    PERSISTENT,
+    PERSISTENT, WORDS, device,
     script::{PUBREL, Peer, Script, VERSIONS, Version},
-    start, switch,
+    start, switch, switch_of,
 };
 use crate::plant::Plant;
 
@@ -242,10 +242,9 @@ async fn a_write_while_the_link_is_down_is_not_sent_ever() {
 
 /// A device that answers on a topic: by the correlation data of MQTT 5, or by a number in its JSON.
 fn answering(response: &str) -> String {
-    switch(&format!(
-        r#"confirm_ms = 0, payload = '{{"id": "{{id}}", "on": "{{value}}"}}', form = "json", response = {{ {response} }}"#
-    ))
-    .replace("words = { ON = true, OFF = false }", "path = 'on'")
+    let payload = r#"'{"id": "{id}", "on": "{value}"}'"#;
+    let keys = format!("confirm_ms = 0, payload = {payload}, response = {{ {response} }}");
+    switch_of("plug", "path = 'on'", &keys)
 }
 
 #[tokio::test]
@@ -289,6 +288,8 @@ async fn an_answer_by_a_number_is_the_devices_own() {
         let id = sent["id"].as_u64().unwrap();
         peer.puback(published.id.unwrap()).await;
         peer.publish("bridge/rpc", &format!(r#"{{"id":{},"error":1}}"#, id + 1)).await;
+        // What the broker kept is an answer to another.
+        peer.publish_with(0x31, "bridge/rpc", None, &[], &format!(r#"{{"id":{id},"error":1}}"#)).await;
         peer.publish("bridge/rpc", &format!(r#"{{"id":{id},"result":{{}}}}"#)).await;
         let report = report.await.unwrap();
         assert_eq!((report.outcome, report.acknowledged_by), (Outcome::Written, Some(Party::Device)));
@@ -299,10 +300,8 @@ async fn an_answer_by_a_number_is_the_devices_own() {
 #[tokio::test]
 async fn no_more_leaves_than_the_broker_acknowledges() {
     let script = Script::new(Version::V5).await;
-    let both = switch("confirm_ms = 0, timeout_ms = 300")
-        + &switch("confirm_ms = 0, timeout_ms = 300")
-            .replace("\"plug\"", "\"two\"")
-            .replace("cmnd/plug", "cmnd/two");
+    let both =
+        ["plug", "two"].map(|name| switch_of(name, WORDS, "confirm_ms = 0, timeout_ms = 300")).concat();
     let plant = start(&script, "", &both);
     let mut peer = script.accept().await;
     // Receive Maximum 1 (MQTT 5.0, section 3.2.2.3.3).
@@ -362,15 +361,30 @@ async fn nothing_is_confirmed_that_is_not_waited_for() {
 #[tokio::test]
 async fn a_state_that_is_older_than_the_write_confirms_nothing() {
     let script = Script::new(Version::V5).await;
-    let timed = switch("confirm_ms = 200").replace(
-        "words = {",
-        "path = 'on'\n        time = { path = 'ts', clock = 'rfc3339' }\n        words = {",
-    );
+    let reading = format!("{WORDS}\npath = 'on'\ntime = {{ path = 'ts', clock = 'rfc3339' }}");
+    let timed = switch_of("plug", &reading, "confirm_ms = 200");
     let plant = start(&script, "", &timed);
     let mut peer = script.serve().await;
     let report = write(&plant, "plug/on", "on");
     let published = peer.published().await;
     peer.publish("stat/plug/POWER", r#"{"on":"ON","ts":"2020-01-01T00:00:00Z"}"#).await;
+    peer.puback(published.id.unwrap()).await;
+    assert_eq!(report.await.unwrap().outcome, Outcome::Written);
+    plant.app.stop().await;
+}
+
+#[tokio::test]
+async fn a_text_cannot_change_what_a_template_in_json_says() {
+    let script = Script::new(Version::V5).await;
+    let tag = "name = 'mode'\ntype = 'text'\ntopic = 's'\naccess = 'read-write'\n\
+               write = { topic = 'c', confirm_ms = 0, payload = '{\"mode\":\"{value}\"}' }";
+    let plant = start(&script, "", &device("d", "", tag));
+    let mut peer = script.serve().await;
+    let value = r#"eco","boiler":"off"#;
+    let report = write(&plant, "d/mode", value);
+    let published = peer.published().await;
+    let sent: serde_json::Value = serde_json::from_str(&published.payload).unwrap();
+    assert_eq!(sent, serde_json::json!({ "mode": value }));
     peer.puback(published.id.unwrap()).await;
     assert_eq!(report.await.unwrap().outcome, Outcome::Written);
     plant.app.stop().await;
