@@ -2,7 +2,7 @@
 
 use std::{net::TcpListener, time::Duration};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail};
 use tempfile::TempDir;
 use tokio::{net::TcpStream, process::Command, time::sleep};
 
@@ -34,8 +34,7 @@ impl Broker {
             }
             sleep(Duration::from_millis(5)).await;
         }
-        ensure!(false, "mosquitto does not listen at port {port}");
-        unreachable!()
+        bail!("mosquitto does not listen at port {port}")
     }
 
     /// One of its clients, on a topic with QoS 1.

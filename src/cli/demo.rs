@@ -1,4 +1,5 @@
-//! `demo`: the simulated boiler house, its energy meter and the rooms that it heats, served, with what to paste into the usual assistants.
+//! `demo`: the simulated boiler house, its energy meter and the rooms that it heats, served, with what to paste into the
+//! usual assistants.
 
 use std::{
     io::ErrorKind,

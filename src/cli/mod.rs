@@ -16,7 +16,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config;
 
-/// Serves industrial devices (Modbus TCP) to AI assistants over the Model Context Protocol.
+/// Serves industrial devices (Modbus, MQTT) to AI assistants over the Model Context Protocol.
 #[derive(Debug, Parser)]
 #[command(version, about, arg_required_else_help = true)]
 pub struct Cli {
@@ -77,8 +77,8 @@ pub struct CheckArgs {
 #[cfg(feature = "simulators")]
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// Where the PLC of the boiler house listens for Modbus TCP; without any of these options at 127.0.0.1:5020, and the
-    /// energy meter is on a line as with --modbus-rtu
+    /// Where the PLC of the boiler house listens for Modbus TCP; without any of these options at 127.0.0.1:5020, the
+    /// energy meter is on a line as with --modbus-rtu, and the rooms are at a broker at 127.0.0.1:18830
     #[arg(long, value_name = "ADDR")]
     pub modbus: Option<SocketAddr>,
     /// Where the PLC listens for Modbus TCP over TLS, with certificates on both sides

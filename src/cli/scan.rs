@@ -8,7 +8,10 @@ mod mqtt;
 
 use std::process::ExitCode;
 
+use anyhow::bail;
 use clap::{Args, Subcommand};
+
+use crate::config::Connection;
 
 #[derive(Debug, Args)]
 pub struct ScanArgs {
@@ -29,5 +32,15 @@ pub(super) async fn run(args: ScanArgs) -> anyhow::Result<ExitCode> {
     match args.network {
         Network::Modbus(args) => modbus::run(args).await,
         Network::Mqtt(args) => mqtt::run(args).await,
+    }
+}
+
+/// The connection of a site by its name.
+fn connection(connections: Vec<Connection>, name: &str) -> anyhow::Result<Connection> {
+    let names: Vec<String> = connections.iter().map(|connection| format!("`{}`", connection.name)).collect();
+    match connections.into_iter().find(|connection| connection.name == name) {
+        Some(connection) => Ok(connection),
+        None if names.is_empty() => bail!("the site has no connection, so none is named `{name}`"),
+        None => bail!("no connection is named `{name}`: allowed is {}", names.join(", ")),
     }
 }

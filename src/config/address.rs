@@ -2,8 +2,9 @@
 
 mod mqtt;
 
-pub use mqtt::mqtt_address;
 use std::{path::PathBuf, time::Duration};
+
+pub use mqtt::mqtt_address;
 
 use super::{
     leaf::host_port,
@@ -23,8 +24,8 @@ pub enum AddressError {
          wss://host:port/mqtt?ca=ca.pem"
     )]
     Broker(String),
-    #[error("`{host}` in {scheme}://{host}: allowed is host:port, such as 192.168.0.10:502")]
-    Host { scheme: &'static str, host: String },
+    #[error("`{host}` in {scheme}://{host}: allowed is {allowed}")]
+    Host { scheme: &'static str, host: String, allowed: &'static str },
     #[error("rtu:// names no port: allowed is its path, such as rtu:///dev/ttyUSB0 or rtu://COM3")]
     Port,
     #[error("`{key}` is no setting of {scheme}://: allowed {allowed}")]
@@ -33,6 +34,8 @@ pub enum AddressError {
     Value { key: &'static str, value: String, allowed: &'static str },
     #[error("TLS needs ?ca=FILE, the certificates of the authorities that may vouch for the server")]
     Authorities,
+    #[error("a password needs ?username=NAME, the user whose it is")]
+    User,
     #[error("TLS takes `certificate` and `key` together or not at all")]
     Identity,
 }
@@ -70,10 +73,9 @@ pub fn modbus_address(text: &str) -> Result<ModbusEndpoint, AddressError> {
 }
 
 fn host(scheme: &'static str, place: &str) -> Result<String, AddressError> {
-    match host_port(place) {
-        Some(address) => Ok(address.written),
-        None => Err(AddressError::Host { scheme, host: place.to_owned() }),
-    }
+    let allowed = "host:port, such as 192.168.0.10:502";
+    let refuse = || AddressError::Host { scheme, host: place.to_owned(), allowed };
+    host_port(place).map(|address| address.written).ok_or_else(refuse)
 }
 
 fn none<'a>(
@@ -87,30 +89,48 @@ fn none<'a>(
 }
 
 fn tls<'a>(pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Tls, AddressError> {
-    let (mut ca, mut certificate, mut secret, mut server_name) = (None, None, None, None);
+    let mut papers = Papers::default();
     for (key, value) in pairs {
-        let place = match key {
-            "ca" => &mut ca,
-            "certificate" => &mut certificate,
-            "key" => &mut secret,
-            "server_name" => &mut server_name,
-            _ => {
-                let allowed = "are ca, certificate, key and server_name";
-                return Err(AddressError::Key { scheme: "tls", key: key.to_owned(), allowed });
-            }
-        };
-        *place = Some(value).filter(|value| !value.is_empty());
+        if !papers.take(key, value) {
+            let allowed = "are ca, certificate, key and server_name";
+            return Err(AddressError::Key { scheme: "tls", key: key.to_owned(), allowed });
+        }
     }
-    let identity = match (certificate, secret) {
-        (Some(certificate), Some(secret)) => Some((PathBuf::from(certificate), PathBuf::from(secret))),
-        (None, None) => None,
-        _ => return Err(AddressError::Identity),
-    };
-    Ok(Tls {
-        ca: ca.map(PathBuf::from).ok_or(AddressError::Authorities)?,
-        identity,
-        server_name: server_name.map(str::to_owned),
-    })
+    papers.tls()
+}
+
+/// What an address says of TLS.
+#[derive(Default)]
+struct Papers {
+    ca: Option<PathBuf>,
+    certificate: Option<PathBuf>,
+    key: Option<PathBuf>,
+    server_name: Option<String>,
+}
+
+impl Papers {
+    /// Whether it is a key of TLS.
+    fn take(&mut self, key: &str, value: &str) -> bool {
+        let value = Some(value).filter(|value| !value.is_empty());
+        match key {
+            "ca" => self.ca = value.map(PathBuf::from),
+            "certificate" => self.certificate = value.map(PathBuf::from),
+            "key" => self.key = value.map(PathBuf::from),
+            "server_name" => self.server_name = value.map(str::to_owned),
+            _ => return false,
+        }
+        true
+    }
+
+    fn tls(self) -> Result<Tls, AddressError> {
+        let identity = match (self.certificate, self.key) {
+            (Some(certificate), Some(key)) => Some((certificate, key)),
+            (None, None) => None,
+            _ => return Err(AddressError::Identity),
+        };
+        let ca = self.ca.ok_or(AddressError::Authorities)?;
+        Ok(Tls { ca, identity, server_name: self.server_name })
+    }
 }
 
 fn serial<'a>(place: &str, pairs: impl Iterator<Item = (&'a str, &'a str)>) -> Result<Serial, AddressError> {

@@ -17,7 +17,7 @@ use clap::Args;
 use tracing::{info, warn};
 
 use self::progress::Display;
-use super::file::Drafts;
+use super::{connection, file::Drafts};
 use crate::{
     cli::{
         check,
@@ -92,14 +92,11 @@ pub(super) async fn run(args: ModbusArgs) -> anyhow::Result<ExitCode> {
     Ok(if survey.is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The connection of a site by its name.
+/// The network that a connection of the site leads to.
 fn configured(connections: Vec<Connection>, name: &str) -> anyhow::Result<ModbusEndpoint> {
-    let names: Vec<String> = connections.iter().map(|connection| format!("`{}`", connection.name)).collect();
-    match connections.into_iter().find(|connection| connection.name == name) {
-        Some(Connection { endpoint: Endpoint::Modbus(endpoint), .. }) => Ok(endpoint),
-        Some(_) => bail!("the connection `{name}` is not Modbus"),
-        None if names.is_empty() => bail!("the site has no connection, so none is named `{name}`"),
-        None => bail!("no connection is named `{name}`: allowed is {}", names.join(", ")),
+    match connection(connections, name)?.endpoint {
+        Endpoint::Modbus(endpoint) => Ok(endpoint),
+        Endpoint::Mqtt(_) => bail!("the connection `{name}` is not Modbus"),
     }
 }
 

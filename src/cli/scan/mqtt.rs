@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use self::device::Devices;
-use super::file::Drafts;
+use super::{connection, file::Drafts};
 use crate::{
     cli::{
         check,
@@ -116,14 +116,12 @@ pub(super) async fn run(args: MqttArgs) -> anyhow::Result<ExitCode> {
     Ok(if heard.refused.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The connection of a site by its name, with its devices.
+/// The broker that a connection of the site leads to, and the devices there.
 fn configured(connections: Vec<Connection>, name: &str) -> anyhow::Result<(MqttEndpoint, Vec<DeviceSpec>)> {
-    let names: Vec<String> = connections.iter().map(|connection| format!("`{}`", connection.name)).collect();
-    match connections.into_iter().find(|connection| connection.name == name) {
-        Some(Connection { endpoint: Endpoint::Mqtt(endpoint), devices, .. }) => Ok((endpoint, devices)),
-        Some(_) => bail!("the connection `{name}` is not MQTT"),
-        None if names.is_empty() => bail!("the site has no connection, so none is named `{name}`"),
-        None => bail!("no connection is named `{name}`: allowed is {}", names.join(", ")),
+    let Connection { endpoint, devices, .. } = connection(connections, name)?;
+    match endpoint {
+        Endpoint::Mqtt(endpoint) => Ok((endpoint, devices)),
+        Endpoint::Modbus(_) => bail!("the connection `{name}` is not MQTT"),
     }
 }
 

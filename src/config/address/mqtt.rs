@@ -1,12 +1,9 @@
 //! A broker as one text, such as `mqtt://192.168.0.10:1883`.
 
-use std::path::PathBuf;
-
-use super::AddressError;
+use super::{AddressError, Papers};
 use crate::config::{
     broker::{Login, MqttEndpoint, MqttVersion, Secret},
     leaf::host_port,
-    site::Tls,
 };
 
 /// What a scheme stands for.
@@ -15,13 +12,19 @@ struct Scheme {
     port: u16,
     is_secured: bool,
     is_socket: bool,
+    /// What may stand behind it.
+    place: &'static str,
 }
 
+const HOST: &str = "a host, or host:port, such as 192.168.0.20:1883; a user name goes into ?username=";
+const SOCKET: &str = "a host, or host:port, and the path of the WebSocket, such as 192.168.0.20:9001/mqtt; a user name goes into \
+                      ?username=";
+
 const SCHEMES: [Scheme; 4] = [
-    Scheme { name: "mqtt", port: 1883, is_secured: false, is_socket: false },
-    Scheme { name: "mqtts", port: 8883, is_secured: true, is_socket: false },
-    Scheme { name: "ws", port: 80, is_secured: false, is_socket: true },
-    Scheme { name: "wss", port: 443, is_secured: true, is_socket: true },
+    Scheme { name: "mqtt", port: 1883, is_secured: false, is_socket: false, place: HOST },
+    Scheme { name: "mqtts", port: 8883, is_secured: true, is_socket: false, place: HOST },
+    Scheme { name: "ws", port: 80, is_secured: false, is_socket: true, place: SOCKET },
+    Scheme { name: "wss", port: 443, is_secured: true, is_socket: true, place: SOCKET },
 ];
 
 const PLAIN: &str = "are version, username, password_env and password_file";
@@ -40,21 +43,31 @@ pub fn mqtt_address(text: &str) -> Result<MqttEndpoint, AddressError> {
         _ => (place, "/mqtt".to_owned()),
     };
     let address = host_port(host).or_else(|| host_port(&format!("{host}:{}", scheme.port)));
-    let address =
-        address.ok_or_else(|| AddressError::Host { scheme: scheme.name, host: place.to_owned() })?.written;
+    let address = address
+        .ok_or_else(|| AddressError::Host {
+            scheme: scheme.name,
+            // A password has no place in an address, and none in a message.
+            host: place.rsplit_once('@').map_or_else(|| place.to_owned(), |(_, host)| format!("…@{host}")),
+            allowed: scheme.place,
+        })?
+        .written;
     let mut said = Said::default();
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         said.take(&scheme, key, value)?;
     }
-    let tls = if scheme.is_secured { Some(said.tls()?) } else { None };
+    let tls = if scheme.is_secured { Some(said.papers.tls()?) } else { None };
     Ok(MqttEndpoint {
         address,
         tls,
         websocket: scheme.is_socket.then_some(path),
         version: said.version,
         client_id: String::new(),
-        login: said.user.map(|user| Login { user, password: said.password }),
+        login: match (said.user, said.password) {
+            (Some(user), password) => Some(Login { user, password }),
+            (None, Some(_)) => return Err(AddressError::User),
+            (None, None) => None,
+        },
         keep_alive: MqttEndpoint::KEEP_ALIVE,
         session_expiry: None,
         max_payload: MqttEndpoint::MAX_PAYLOAD,
@@ -69,10 +82,7 @@ struct Said {
     version: MqttVersion,
     user: Option<String>,
     password: Option<Secret>,
-    ca: Option<PathBuf>,
-    certificate: Option<PathBuf>,
-    key: Option<PathBuf>,
-    server_name: Option<String>,
+    papers: Papers,
 }
 
 impl Said {
@@ -89,26 +99,13 @@ impl Said {
             "username" => self.user = Some(value.to_owned()),
             "password_env" => self.password = Some(Secret::Variable(value.to_owned())),
             "password_file" => self.password = Some(Secret::File(value.into())),
-            "ca" if scheme.is_secured => self.ca = Some(value.into()),
-            "certificate" if scheme.is_secured => self.certificate = Some(value.into()),
-            "key" if scheme.is_secured => self.key = Some(value.into()),
-            "server_name" if scheme.is_secured => self.server_name = Some(value.to_owned()),
+            _ if scheme.is_secured && self.papers.take(key, value) => {}
             _ => {
                 let allowed = if scheme.is_secured { SECURED } else { PLAIN };
                 return Err(AddressError::Key { scheme: scheme.name, key: key.to_owned(), allowed });
             }
         }
         Ok(())
-    }
-
-    fn tls(&self) -> Result<Tls, AddressError> {
-        let identity = match (&self.certificate, &self.key) {
-            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
-            (None, None) => None,
-            _ => return Err(AddressError::Identity),
-        };
-        let ca = self.ca.clone().ok_or(AddressError::Authorities)?;
-        Ok(Tls { ca, identity, server_name: self.server_name.clone() })
     }
 }
 
@@ -130,6 +127,8 @@ mod tests {
             "tcp://broker:1883",
             "mqtt://",
             "mqtt://bro ker",
+            "mqtt://bridge:secret@broker",
+            "mqtt://broker?password_env=SECRET",
             "mqtt://broker/topic",
             "mqtt://broker?ca=ca.pem",
             "mqtt://broker?version=4",

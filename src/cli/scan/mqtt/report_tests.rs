@@ -45,3 +45,12 @@ fn what_was_heard() {
     let none = render(&Heard::default(), &Devices(Vec::new()), None, time);
     insta::assert_snapshot!("heard", [named, plain, none].join("---\n"));
 }
+
+#[test]
+fn a_cell_that_is_far_too_long_widens_no_other_and_ends_nothing() {
+    let long = "x".repeat(70_000);
+    let rows = [["TOPIC", "N"], [&long, "1"], ["a", "2"]].map(|row| row.map(str::to_owned).to_vec());
+    let text = aligned(&rows);
+    let lengths = text.lines().map(str::len).collect::<Vec<_>>();
+    assert_eq!(lengths, [123, 70_003, 123]);
+}
