@@ -1,16 +1,19 @@
 //! Checks what a profile or site says of values in messages, and turns it into the tags of a device.
 
+mod sign;
+
 use std::{collections::HashMap, sync::Arc, time::Duration};
+
+pub(crate) use sign::{Sign, signs};
 
 use super::{
     format::{Draft, leaf},
-    mqtt::{Availability, Command, Origin, Point, Qos, Response},
+    mqtt::{Command, Origin, Point, Qos, Response},
     raw::{
         RegisterTable, TagTable, WriteTable,
         register::Register,
         topic::{
-            AvailabilityTable, BytesTable, Level, PayloadPath, ResponseTable, TimeTable, Topic, TopicTable,
-            TopicWriteTable,
+            BytesTable, Level, PayloadPath, ResponseTable, TimeTable, Topic, TopicTable, TopicWriteTable,
         },
     },
     template::{Alike, check_access, check_limits, double},
@@ -25,7 +28,7 @@ use crate::{
         MqttVersion, TagSpec,
         leaf::Choice,
         problem::{Findings, Problem, What},
-        read::{At, List, Spot, millis},
+        read::{At, Spot, millis},
     },
     model::{Access, Definition, Kind, Labels, Limits, Tag, TagPath},
 };
@@ -68,14 +71,6 @@ struct Source {
 enum Value {
     Leaf(Spec),
     Bytes { offset: usize, draft: Draft, spot: Spot },
-}
-
-/// A sign of a device of which the topic is not filled in.
-#[derive(Debug, Clone)]
-pub(crate) struct Sign {
-    topic: At<Topic>,
-    encoding: Encoding,
-    field: Arc<Field>,
 }
 
 /// The device that tags are made for.
@@ -363,50 +358,6 @@ fn bytes_value(at: &At<BytesTable>, plain: &TagTable, kind: Kind, found: &mut Fi
         at.conflict(found, with, "a bit of type \"bool\", or bits of type \"uint16\"");
     }
     (Value::Bytes { offset, draft, spot: at.spot.clone() }, format)
-}
-
-/// Checks the signs of a device.
-pub(crate) fn signs(list: Option<&At<List<AvailabilityTable>>>, found: &mut Findings) -> Option<Vec<Sign>> {
-    let list = list?;
-    let mut signs = Vec::new();
-    for at in &list.value.0 {
-        let table = &at.value;
-        let encoding = encoding(table.encoding.as_ref(), table.path.as_ref(), false);
-        check_paths(encoding, table.path.as_ref(), None, found);
-        if let Some(at) = table.encoding.as_ref().filter(|at| at.value.0 == Encoding::Binary) {
-            at.conflict(found, "words", "text, json, cbor or messagepack");
-        }
-        let (Some(topic), Some(online), Some(offline)) = (&table.topic, &table.online, &table.offline) else {
-            continue;
-        };
-        if offline.value.0.is_empty() {
-            let allowed = "at least one word: without any the device is never known to be away".to_owned();
-            found.problems.push(offline.spot.problem(What::NotAllowed { allowed }));
-        }
-        let online = online.value.0.iter().map(|word| (word.value.0.as_str().into(), Word::Bool(true)));
-        let offline = offline.value.0.iter().map(|word| (word.value.0.as_str().into(), Word::Bool(false)));
-        let words = online.chain(offline).collect();
-        let spec = Spec { words, ..Spec::new(path(table.path.as_ref()), Kind::Bool) };
-        match Field::new(spec) {
-            Ok(field) => signs.push(Sign { topic: topic.clone(), encoding, field: Arc::new(field) }),
-            Err(unfit) => found.problems.push(at.spot.problem(What::Unusable(unfit.to_string()))),
-        }
-    }
-    Some(signs)
-}
-
-impl Sign {
-    /// The sign of one device.
-    pub(crate) fn instantiate(&self, host: &Host<'_>, found: &mut Findings) -> Option<Availability> {
-        let pattern = host.bind(&self.topic, found)?;
-        let topic = Host::single(&self.topic, &pattern, found)?;
-        Some(Availability { topic, encoding: self.encoding, field: Arc::clone(&self.field) })
-    }
-
-    /// The names in its topic.
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.topic.value.0.names().map(|name| &**name)
-    }
 }
 
 impl TopicTemplate {
