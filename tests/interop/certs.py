@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import ssl
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import trustme
 
 
-class Authority:
+class Papers:
+    """A certificate authority, and certificates that it signs, as files."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self._authority = trustme.CA()
+        self.ca = folder / "ca.pem"
+        self._authority.cert_pem.write_to_path(self.ca)
+
+    def issue(self, name: str, *hosts: str, **dates: datetime) -> tuple[Path, Path]:
+        """Certificate and key for `hosts`, in files of this name, written over what was there."""
+        issued = self._authority.issue_cert(*hosts, **dates)  # type: ignore[arg-type]
+        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
+        issued.private_key_pem.write_to_path(key)
+        for number, blob in enumerate(issued.cert_chain_pems):
+            blob.write_to_path(certificate, append=number > 0)
+        return certificate, key
+
+
+class Authority(Papers):
     """A certificate authority, and one server and one client that it knows."""
 
     def __init__(self, folder: Path, host: str = "127.0.0.1") -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._authority = trustme.CA()
-        self._server = self._authority.issue_cert(host)
-        client = self._authority.issue_cert("bridge.test")
-        self.ca = folder / "ca.pem"
-        self.certificate = folder / "client.pem"
-        self.key = folder / "client.key"
-        self._authority.cert_pem.write_to_path(self.ca)
-        client.private_key_pem.write_to_path(self.key)
-        for number, blob in enumerate(client.cert_chain_pems):
-            blob.write_to_path(self.certificate, append=number > 0)
+        super().__init__(folder)
+        self._server = self.issue("server", host)
+        self.certificate, self.key = self.issue("client", "bridge.test")
 
     @property
     def keys(self) -> dict[str, Any]:
@@ -34,8 +47,8 @@ class Authority:
         """For a server, which asks its clients for certificates, as Modbus security wants it."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.verify_mode = ssl.CERT_REQUIRED
-        self._server.configure_cert(context)
-        self._authority.configure_trust(context)
+        context.load_cert_chain(*self._server)
+        context.load_verify_locations(self.ca)
         return context
 
     def calling(self) -> ssl.SSLContext:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 from bridge import Bridge, call
+from plant import lines
 from waiting import until
 
 Row = dict[str, Any]
@@ -14,52 +13,37 @@ Row = dict[str, Any]
 
 def site(address: str, devices: str, **keys: Any) -> str:
     """A site whose connection `broker` leads to `address`; `keys` are more of its keys."""
-    keys = {"driver": "mqtt", "reconnect_min_ms": 20, "reconnect_max_ms": 200, **keys}
-    lines = [f"{name} = {toml(value)}" for name, value in keys.items()]
-    return "\n".join(
-        [
-            'site = { name = "test", writes = "allow" }',
-            "[[connections]]",
-            'name = "broker"',
-            f'address = "{address}"',
-            *lines,
-            devices,
-        ]
-    )
+    keys = {"driver": "mqtt", "reconnect_min_ms": 20, "reconnect_max_ms": 200, "address": address, **keys}
+    head = lines({"site": {"name": "test", "writes": "allow"}})
+    return f'{head}[[connections]]\nname = "broker"\n{lines(keys)}{devices}'
 
 
 def device(name: str, *tags: str, **keys: Any) -> str:
     """A device on the connection `broker`; `tags` are tables in TOML."""
-    lines = [f"{key} = {toml(value)}" for key, value in keys.items()]
-    head = ["[[devices]]", f'name = "{name}"', 'connection = "broker"', *lines]
-    return "\n".join([*head, *(f"[[devices.tags]]\n{tag}" for tag in tags)])
-
-
-def toml(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
-        case list():
-            return "[" + ", ".join(toml(item) for item in value) + "]"
-        case Path():
-            return json.dumps(str(value))
-        case _:
-            return json.dumps(value)
+    head = "[[devices]]\n" + lines({"name": name, "connection": "broker", **keys})
+    return head + "".join(f"[[devices.tags]]\n{tag}\n" for tag in tags)
 
 
 def number(topic: str, **keys: Any) -> str:
     """A number `v` in JSON."""
-    lines = [f"{key} = {toml(value)}" for key, value in keys.items()]
-    return "\n".join(['name = "v"', 'type = "float64"', f'topic = "{topic}"', 'path = "v"', *lines])
+    return lines({"name": "v", "type": "float64", "topic": topic, "path": "v", **keys})
+
+
+def switch(**write: Any) -> str:
+    """The switch of a plug, with these keys of its `write`."""
+    keys = {
+        "name": "on",
+        "type": "bool",
+        "topic": "stat/plug/POWER",
+        "words": {"ON": True, "OFF": False},
+        "access": "read-write",
+        "write": {"topic": "cmnd/plug/POWER", **write},
+    }
+    return lines(keys)
 
 
 NUMBER = number("s/1")
-SWITCH = (
-    'name = "on"\ntype = "bool"\ntopic = "stat/plug/POWER"\nwords = { ON = true, OFF = false }\n'
-    'access = "read-write"\nwrite = { topic = "cmnd/plug/POWER", confirm_ms = 3000 }'
-)
+SWITCH = switch(confirm_ms=3000)
 
 
 class Plant:

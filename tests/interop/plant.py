@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -14,12 +16,12 @@ def toml(value: Any) -> str:
         return "{ " + ", ".join(f"{key} = {toml(item)}" for key, item in value.items()) + " }"
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(toml(item) for item in value) + "]"
-    if isinstance(value, str):
-        return f'"{value}"'
+    if isinstance(value, (str, Path)):
+        return json.dumps(str(value), ensure_ascii=False)
     return str(value)
 
 
-def _keys(keys: dict[str, Any]) -> str:
+def lines(keys: dict[str, Any]) -> str:
     return "".join(f"{key} = {toml(value)}\n" for key, value in keys.items())
 
 
@@ -55,12 +57,12 @@ class Site:
         return self
 
     def text(self) -> str:
-        parts = ["[site]\n" + _keys({"name": "interop", "writes": self.writes})]
-        parts += ["[server]\n" + _keys(self.server)]
-        parts += ["[[connections]]\n" + _keys(keys) for keys in self.connections]
+        parts = ["[site]\n" + lines({"name": "interop", "writes": self.writes})]
+        parts += ["[server]\n" + lines(self.server)]
+        parts += ["[[connections]]\n" + lines(keys) for keys in self.connections]
         for keys, tags in self.devices:
-            parts.append("[[devices]]\n" + _keys(keys))
-            parts += ["[[devices.tags]]\n" + _keys(keys) for keys in tags]
+            parts.append("[[devices]]\n" + lines(keys))
+            parts += ["[[devices.tags]]\n" + lines(keys) for keys in tags]
         return "\n".join(parts)
 
 

@@ -54,12 +54,9 @@ class Writer(threading.Thread):
         self.plant = plant
         self.tags = tags
         self.numbers: list[int] = []
-        self.stopped = False
 
     def run(self) -> None:
         for tag in self.tags:
-            if self.stopped:
-                return
             self.numbers.append(self.plant.start_write(f"d/{tag}", "1"))
             time.sleep(0.003)
 

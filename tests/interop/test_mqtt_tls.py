@@ -2,40 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 
+from certs import Papers
 from conftest import Ask, Broker, Run, Save
 from mosquitto import Listener, Mosquitto
 from mqtt import NUMBER, device, site
 from waiting import until
 
 VERSIONS = ("5", "3.1.1")
-
-
-class Papers:
-    """An authority, and certificates that it signs, as files."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir()
-        self.folder = folder
-        self.authority = trustme.CA()
-        self.ca = folder / "ca.pem"
-        self.authority.cert_pem.write_to_path(self.ca)
-
-    def issue(self, name: str, *hosts: str, **dates: datetime) -> tuple[Path, Path]:
-        """Certificate and key for `hosts`, in files of this name, written over what was there."""
-        issued = self.authority.issue_cert(*hosts, **dates)  # type: ignore[arg-type]
-        certificate, key = self.folder / f"{name}.pem", self.folder / f"{name}.key"
-        issued.private_key_pem.write_to_path(key)
-        for number, blob in enumerate(issued.cert_chain_pems):
-            blob.write_to_path(certificate, append=number > 0)
-        return certificate, key
 
 
 @pytest.fixture

@@ -8,18 +8,9 @@ import pytest
 
 from conftest import Ask, Broker
 from mosquitto import Mosquitto
-from mqtt import SWITCH, device, site, toml
+from mqtt import SWITCH, device, site, switch
 
 VERSIONS = ("5", "3.1.1")
-
-
-def switch(**write: object) -> str:
-    """The switch of a plug, with these keys of its `write`."""
-    keys = toml({"topic": "cmnd/plug/POWER", **write})
-    return (
-        'name = "on"\ntype = "bool"\ntopic = "stat/plug/POWER"\nwords = { ON = true, OFF = false }\n'
-        f'access = "read-write"\nwrite = {keys}'
-    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
