@@ -31,6 +31,9 @@ struct Arguments {
     /// Messages a second of the flood.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1000..=1_000_000))]
     rate: u32,
+    /// Tags of the flood.
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    tags: u32,
     /// Only parts whose name contains this: latency, flood, matching.
     #[arg(long, default_value = "")]
     only: String,
