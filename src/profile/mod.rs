@@ -1,5 +1,6 @@
 //! Profiles: what a model of device has, apart from where one hangs. No hosts, no ports.
 
+pub mod dbc;
 pub(crate) mod dialect;
 mod format;
 mod library;
