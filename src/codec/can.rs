@@ -5,7 +5,18 @@
 #![warn(clippy::as_conversions)]
 
 mod bits;
+pub mod candump;
 mod frame;
+mod held;
+pub mod j1939;
+mod signal;
+pub mod slcan;
+pub mod socketcand;
+mod text;
+
+#[cfg(test)]
+mod samples;
 
 pub use bits::{ByteOrder, Place};
 pub use frame::{BusError, Data, Fd, Frame, Id, Payload, dlc, fd_length, is_fd_length};
+pub use signal::{Number, Reading, Signal, Spec, Unfit};

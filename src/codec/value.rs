@@ -56,6 +56,8 @@ pub enum Part {
     High,
     /// The less significant byte.
     Low,
+    /// The low bits of a number that is narrower than its type, as signals of CAN are.
+    Narrow(u8),
 }
 
 /// How raw numbers become engineering values, computed in decimal.
@@ -249,9 +251,10 @@ impl Codec {
     /// How many bits one value takes.
     #[must_use]
     pub fn width(&self) -> u32 {
-        match self.layout.width {
-            1 => self.layout.mask.count_ones(),
-            registers => u32::from(registers) * 16,
+        match (self.part, self.layout.width) {
+            (Part::Narrow(bits), _) => bits.clamp(1, 64).into(),
+            (_, 1) => self.layout.mask.count_ones(),
+            (_, registers) => u32::from(registers) * 16,
         }
     }
 

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use rust_decimal::Decimal;
 
+pub use crate::codec::can::Number;
 use crate::codec::can::{Id, Place};
 
 /// What a DBC file says, as far as it can be used.
@@ -71,15 +72,6 @@ pub struct Selection {
     pub by: usize,
     /// Each from and to, both included.
     pub ranges: Vec<(u64, u64)>,
-}
-
-/// How the bits of a signal are a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Number {
-    Unsigned,
-    Signed,
-    /// IEEE 754 of 32 or 64 bits, as long as the signal is.
-    Float,
 }
 
 /// Something to look at in a file.

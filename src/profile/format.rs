@@ -51,6 +51,7 @@ pub(super) fn is_part_of(part: Part, kind: Kind) -> bool {
         Part::Bit(_) => kind == Kind::Bool,
         Part::Bits { .. } => kind == Kind::Uint16,
         Part::High | Part::Low => matches!(kind, Kind::Int8 | Kind::Uint8),
+        Part::Narrow(_) => false,
     }
 }
 

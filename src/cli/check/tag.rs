@@ -78,6 +78,7 @@ fn kind(format: &Format) -> String {
         Part::Bits { low, high } => format!(" bits {low} to {high}"),
         Part::High => " high byte".to_owned(),
         Part::Low => " low byte".to_owned(),
+        Part::Narrow(bits) => format!(" {bits} bits"),
     };
     format!("{kind}{length}{count}{rest}")
 }

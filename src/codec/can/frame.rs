@@ -196,13 +196,11 @@ pub fn is_fd_length(len: usize) -> bool {
 /// The data length code of a payload (ISO 11898-1); `None` for a length that no frame has.
 #[must_use]
 pub fn dlc(len: usize) -> Option<u8> {
-    match len {
-        0..=8 => u8::try_from(len).ok(),
-        _ => {
-            let place = FD_LENGTHS.iter().position(|&fd| usize::from(fd) == len)?;
-            u8::try_from(place + 9).ok()
-        }
+    if len <= 8 {
+        return u8::try_from(len).ok();
     }
+    let place = FD_LENGTHS.iter().position(|&fd| usize::from(fd) == len)?;
+    u8::try_from(place + 9).ok()
 }
 
 /// The length for which a data length code of CAN FD stands; `None` above 15.

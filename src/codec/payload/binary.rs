@@ -30,7 +30,7 @@ impl Binary {
             Part::Whole => format.kind != Kind::Bool || format.count.is_none(),
             Part::Bit(bit) => format.kind == Kind::Bool && bit < 8 && format.count.is_none(),
             Part::Bits { .. } => format.kind == Kind::Uint16 && format.count.is_none(),
-            Part::High | Part::Low => false,
+            Part::High | Part::Low | Part::Narrow(_) => false,
         };
         if !fits {
             return Err(Unfit::Part(format.kind));

@@ -74,9 +74,9 @@ impl Codec {
         values.map(Value::Array)
     }
 
-    /// The value that the bits of one element stand for.
+    /// The value that the bits of one element stand for, the least significant one lowest; none are above its width.
     #[inline]
-    pub(super) fn value(&self, bits: u64) -> Result<Value, Fault> {
+    pub fn value(&self, bits: u64) -> Result<Value, Fault> {
         if self.sentinels.contains(&bits) {
             return Err(Fault::NotAvailable);
         }
@@ -86,11 +86,9 @@ impl Codec {
                 1 => Ok(Value::Bool(true)),
                 other => Err(Fault::NotBool(low_word(other))),
             },
-            Kind::Int8 => self.signed(extend(bits, 8)),
-            Kind::Int16 => self.signed(extend(bits, 16)),
-            Kind::Int32 => self.signed(extend(bits, 32)),
-            Kind::Int48 => self.signed(extend(bits, 48)),
-            Kind::Int64 => self.signed(bits.cast_signed()),
+            Kind::Int8 | Kind::Int16 | Kind::Int32 | Kind::Int48 | Kind::Int64 => {
+                self.signed(extend(bits, self.width()))
+            }
             Kind::Uint8 | Kind::Uint16 | Kind::Uint32 | Kind::Uint48 | Kind::Uint64 => self.unsigned(bits),
             Kind::Bcd16 | Kind::Bcd32 => self.unsigned(digits(bits)?),
             Kind::Float16 => self.narrow(shortest(f16::from_bits(low_word(bits)))),

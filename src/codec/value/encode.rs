@@ -129,8 +129,8 @@ impl Codec {
         }
     }
 
-    /// The bits of one element that hold `value`.
-    fn bits_of(&self, value: &Value) -> Result<u64, Refusal> {
+    /// The bits of one element that hold `value`, the least significant one lowest.
+    pub fn bits_of(&self, value: &Value) -> Result<u64, Refusal> {
         match (self.kind, value) {
             (Kind::Bool, Value::Bool(value)) => Ok(u64::from(*value)),
             (Kind::Bool, _) | (_, Value::Bool(_) | Value::Null | Value::Bytes(_) | Value::Array(_)) => {
@@ -258,22 +258,18 @@ impl Codec {
     /// The lowest and the highest number that the raw type holds; nothing for floats and texts.
     #[must_use]
     pub fn raw_range(&self) -> (i128, i128) {
-        match (self.kind, self.part) {
-            (Kind::Uint16, Part::Bits { low, high }) => (0, (2 << high.min(15).saturating_sub(low)) - 1),
-            (Kind::Bool, _) => (0, 1),
-            (Kind::Int8, _) => (i8::MIN.into(), i8::MAX.into()),
-            (Kind::Uint8, _) => (0, u8::MAX.into()),
-            (Kind::Int16, _) => (i16::MIN.into(), i16::MAX.into()),
-            (Kind::Uint16, _) => (0, u16::MAX.into()),
-            (Kind::Int32, _) => (i32::MIN.into(), i32::MAX.into()),
-            (Kind::Uint32, _) => (0, u32::MAX.into()),
-            (Kind::Int48, _) => (-(1 << 47), (1 << 47) - 1),
-            (Kind::Uint48, _) => (0, (1 << 48) - 1),
-            (Kind::Int64, _) => (i64::MIN.into(), i64::MAX.into()),
-            (Kind::Uint64, _) => (0, u64::MAX.into()),
-            (Kind::Bcd16, _) => (0, 9999),
-            (Kind::Bcd32, _) => (0, 99_999_999),
-            (Kind::Float16 | Kind::Float32 | Kind::Float64 | Kind::Text, _) => (0, 0),
+        match self.kind {
+            Kind::Bool => (0, 1),
+            Kind::Int8 | Kind::Int16 | Kind::Int32 | Kind::Int48 | Kind::Int64 => {
+                let half = 1_i128 << (self.width() - 1);
+                (-half, half - 1)
+            }
+            Kind::Uint8 | Kind::Uint16 | Kind::Uint32 | Kind::Uint48 | Kind::Uint64 => {
+                (0, (1_i128 << self.width()) - 1)
+            }
+            Kind::Bcd16 => (0, 9999),
+            Kind::Bcd32 => (0, 99_999_999),
+            Kind::Float16 | Kind::Float32 | Kind::Float64 | Kind::Text => (0, 0),
         }
     }
 

@@ -111,8 +111,8 @@ impl Order {
 impl Layout {
     pub(super) fn new(kind: Kind, order: Order, part: Part) -> Self {
         let (shift, bits) = match part {
-            Part::Whole if is_byte(kind) => (0, 8),
-            Part::Whole => (0, 16),
+            Part::Whole | Part::Narrow(_) if is_byte(kind) => (0, 8),
+            Part::Whole | Part::Narrow(_) => (0, 16),
             Part::Bit(bit) => (bit.min(15), 1),
             Part::Bits { low, high } => (low.min(15), high.min(15).saturating_sub(low) + 1),
             Part::High => (8, 8),
