@@ -5,6 +5,7 @@
 
 mod address;
 pub(crate) mod broker;
+mod can;
 mod document;
 pub(crate) mod leaf;
 mod load;
@@ -20,6 +21,7 @@ mod tests;
 
 pub use address::{AddressError, modbus_address, mqtt_address};
 pub use broker::{Announce, Login, MqttEndpoint, MqttVersion, Secret};
+pub use can::{Adapter, CanDevice, CanEndpoint, Stream};
 pub(crate) use document::Document;
 pub use leaf::{HttpAddressError, http_address};
 pub use load::{load, load_text};

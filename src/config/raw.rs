@@ -89,6 +89,8 @@ section! {
         /// device has only tags that can be written. Default: true for `unit_id = 0` with `modbus-rtu` and
         /// `modbus-rtu-tcp`, else false.
         optional broadcast: Flag;
+        /// Address of a J1939 device on its bus: what this address sends are its values.
+        optional source_address: Whole<0, 253>;
         /// Its profile, as `vendor/model`: `devices/vendor/model.toml` in the folder beside the one that holds this
         /// file, then those built into the program.
         optional profile: ProfileName;

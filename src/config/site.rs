@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use super::broker::MqttEndpoint;
+use super::{
+    broker::MqttEndpoint,
+    can::{CanDevice, CanEndpoint},
+};
 use crate::{
     model::{Device, Tag},
     profile::{
@@ -64,10 +67,11 @@ pub struct Connection {
 }
 
 /// Where a link leads, and by which driver.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Endpoint {
     Modbus(ModbusEndpoint),
     Mqtt(MqttEndpoint),
+    Can(CanEndpoint),
 }
 
 /// A Modbus network: what carries it, and how requests follow one another.
@@ -149,6 +153,7 @@ pub struct DeviceSpec {
 pub enum Wire {
     Modbus(ModbusDevice),
     Mqtt(MqttDevice),
+    Can(CanDevice),
 }
 
 /// A Modbus unit.
@@ -217,6 +222,7 @@ impl DeviceSpec {
         match &self.wire {
             Wire::Modbus(device) => device.tags.iter().map(|spec| &spec.tag).collect(),
             Wire::Mqtt(device) => device.tags.iter().map(|spec| &spec.tag).collect(),
+            Wire::Can(device) => device.tags.iter().map(|spec| &spec.tag).collect(),
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Command {
     pub read_first: bool,
     /// Nothing of this write leaves after it, and nobody waits for an answer after it.
     pub deadline: Instant,
+    /// Writes of the same call to the same device: none of them leaves before all have their permits.
+    companions: Vec<Command>,
     permit: Box<dyn Permit>,
     granted: bool,
     reply: Option<oneshot::Sender<Report>>,
@@ -69,7 +71,52 @@ impl Command {
         permit: Box<dyn Permit>,
     ) -> (Self, oneshot::Receiver<Report>) {
         let (reply, report) = oneshot::channel();
-        (Self { tag, value, read_first, deadline, permit, granted: false, reply: Some(reply) }, report)
+        let (companions, reply) = (Vec::new(), Some(reply));
+        (Self { tag, value, read_first, deadline, companions, permit, granted: false, reply }, report)
+    }
+
+    /// Lets others go with it.
+    #[must_use]
+    pub fn with(mut self, companions: Vec<Self>) -> Self {
+        self.companions = companions;
+        self
+    }
+
+    /// It, and the others that go with it, each for itself.
+    #[must_use]
+    pub fn split(mut self) -> Vec<Self> {
+        let companions = std::mem::take(&mut self.companions);
+        std::iter::once(self).chain(companions).collect()
+    }
+
+    /// Whether others go with it.
+    #[must_use]
+    pub fn is_joint(&self) -> bool {
+        !self.companions.is_empty()
+    }
+
+    /// Gets the permits of writes of one call, or answers all of them: what is not permitted by its own report, the others
+    /// as not sent.
+    #[must_use]
+    pub fn grant_all(mut commands: Vec<Self>) -> Option<Vec<Self>> {
+        let granted = commands
+            .iter_mut()
+            .enumerate()
+            .try_for_each(|(place, command)| command.grant(None).map_err(|report| (place, report)));
+        let Err((refused, report)) = granted else { return Some(commands) };
+        Self::answer_all(commands, refused, report);
+        None
+    }
+
+    /// Answers writes of one call of which one cannot be done: that one by its report, the others as not sent.
+    pub fn answer_all(commands: Vec<Self>, refused: usize, report: Report) {
+        let others =
+            format!("nothing of the call was sent, since another write of it was not: {}", report.message);
+        let mut report = Some(report);
+        for (place, command) in commands.into_iter().enumerate() {
+            let own = if place == refused { report.take() } else { None };
+            command.answer(own.unwrap_or_else(|| Report::new(Outcome::NotSent, others.clone())));
+        }
     }
 
     /// Asks for the last word just before encoding; on `Err` the command must be answered with the report.

@@ -80,6 +80,9 @@ pub trait Publish: Send + Sync {
     /// Takes a batch of updates; empties it, so that the buffer can be used again.
     fn publish(&self, batch: &mut Vec<Update>);
 
+    /// Takes what is the matter with the link, though it is up; `None` where all is well again.
+    fn trouble(&self, detail: Option<&str>);
+
     /// Takes a device's state, with a detail such as the exception that it answers.
     fn device(&self, device: DeviceId, state: DeviceState, detail: Option<&str>);
 }
@@ -108,6 +111,10 @@ pub struct Counters {
     pub garbled: AtomicU64,
     /// Requests that were asked again since the device was busy or its answer spoilt.
     pub retries: AtomicU64,
+    /// Messages that were lost before they could be read.
+    pub lost: AtomicU64,
+    /// Faults that the network told of itself.
+    pub errors: AtomicU64,
     /// Scans that were skipped because the one before them was not over.
     pub overruns: AtomicU64,
 }
@@ -115,7 +122,7 @@ pub struct Counters {
 impl Counters {
     /// Every count with its name.
     #[must_use]
-    pub fn all(&self) -> [(&'static str, u64); 9] {
+    pub fn all(&self) -> [(&'static str, u64); 11] {
         [
             ("sessions", &self.sessions),
             ("requests", &self.requests),
@@ -126,6 +133,8 @@ impl Counters {
             ("garbled", &self.garbled),
             ("retries", &self.retries),
             ("overruns", &self.overruns),
+            ("lost", &self.lost),
+            ("errors", &self.errors),
         ]
         .map(|(name, count)| (name, count.load(Ordering::Relaxed)))
     }
@@ -142,6 +151,11 @@ impl Sink {
             self.fruitful.store(true, Ordering::Relaxed);
         }
         self.publish.publish(batch);
+    }
+
+    /// Tells what is the matter with the link, though it is up; `None` where all is well again.
+    pub fn trouble(&self, detail: Option<&str>) {
+        self.publish.trouble(detail);
     }
 
     /// Tells a device's state.

@@ -30,6 +30,8 @@ pub enum Outcome {
 pub enum Party {
     Device,
     Broker,
+    /// A frame was on the bus, where another node acknowledged it.
+    Bus,
 }
 
 /// The rule that rejected a write.
@@ -53,6 +55,8 @@ pub enum Rule {
     Superseded,
     /// The tag does not hold the expected value.
     Expectation,
+    /// Nothing is known of what else goes with it, or it does not go with what is written beside it.
+    Companions,
 }
 
 /// What is known after a write.
@@ -104,6 +108,7 @@ impl Party {
         match self {
             Self::Device => "device",
             Self::Broker => "broker",
+            Self::Bus => "bus",
         }
     }
 }
@@ -122,6 +127,7 @@ impl Rule {
             Self::RawRange => "raw_range",
             Self::Superseded => "superseded",
             Self::Expectation => "expectation",
+            Self::Companions => "companions",
         }
     }
 }

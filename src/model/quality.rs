@@ -23,6 +23,8 @@ pub enum Reason {
     DeviceOffline,
     /// The device answered with an exception, or a gateway answered for it; or a broker refuses its messages.
     DeviceRefused,
+    /// The device says that what it would tell is in error.
+    DeviceError,
     /// The value lies outside the tag's `range`; it is kept.
     OutOfRange,
     /// The device holds a value that stands for `not available`.
@@ -57,12 +59,13 @@ impl Quality {
 
 impl Reason {
     /// Every reason, for schemas.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NeverRead,
         Self::NotConnected,
         Self::DeviceSilent,
         Self::DeviceOffline,
         Self::DeviceRefused,
+        Self::DeviceError,
         Self::NotAvailable,
         Self::OutOfRange,
         Self::DecodeError,
@@ -79,6 +82,7 @@ impl Reason {
             Self::DeviceSilent => "device_silent",
             Self::DeviceOffline => "device_offline",
             Self::DeviceRefused => "device_refused",
+            Self::DeviceError => "device_error",
             Self::NotAvailable => "not_available",
             Self::OutOfRange => "out_of_range",
             Self::DecodeError => "decode_error",

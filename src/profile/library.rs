@@ -13,10 +13,12 @@ use include_dir::{Dir, include_dir};
 
 use super::{
     Defaults, Sign, Templates,
+    dbc::Dbc,
     dialect::Keys,
     mqtt::Qos,
     qos,
     raw::{ProfileFile, Protocol},
+    signal::{Frames, Names},
     signs, templates,
 };
 use crate::config::{
@@ -39,6 +41,7 @@ pub(crate) struct Profile {
     pub(crate) protocol: Protocol,
     pub(crate) qos: Option<Qos>,
     pub(crate) signs: Vec<Sign>,
+    pub(crate) frames: Frames,
     pub(crate) tags: Templates,
 }
 
@@ -86,7 +89,11 @@ impl Library {
             found.problems.push(asked.problem(self.unknown(name)));
             return None;
         };
-        let profile = parse(document, found).map(Arc::new);
+        let beside = |file: &str| {
+            let within = Path::new(name).parent().unwrap_or(Path::new("")).join(file);
+            read_beside(&self.folder.join(&within), &within)
+        };
+        let profile = parse(document, beside, found).map(Arc::new);
         self.read.insert(name.to_owned(), profile.clone());
         profile
     }
@@ -101,8 +108,12 @@ impl Library {
     }
 }
 
-/// Reads and checks a profile; what is wrong is noted.
-pub(crate) fn parse(document: Document, found: &mut Findings) -> Option<Profile> {
+/// Reads and checks a profile; what is wrong is noted. Files beside it are read by `beside`.
+pub(crate) fn parse(
+    document: Document,
+    beside: impl Fn(&str) -> io::Result<Vec<u8>>,
+    found: &mut Findings,
+) -> Option<Profile> {
     let document = Arc::new(document);
     let tree = match document.tree() {
         Ok(tree) => Value::new(None, ValueKind::Table(tree)),
@@ -113,7 +124,8 @@ pub(crate) fn parse(document: Document, found: &mut Findings) -> Option<Profile>
     };
     let before = found.problems.len();
     let file = ProfileFile::read(&Node::root(&tree, &document), found)?;
-    let tags = templates(file.tags.as_ref(), found);
+    let mut tags = templates(file.tags.as_ref(), found);
+    let frames = frames(&file, &mut tags, beside, found);
     let dialect = Keys::new(file.reads.as_ref(), file.writes.as_ref(), found);
     let signs = signs(file.availability.as_ref(), found);
     if let Some(protocol) = &file.protocol {
@@ -133,34 +145,88 @@ pub(crate) fn parse(document: Document, found: &mut Findings) -> Option<Profile>
         protocol: file.protocol.as_ref()?.value.0,
         qos: file.qos.as_ref().map(qos),
         signs: signs.unwrap_or_default(),
+        frames,
         tags,
     })
+}
+
+/// A file beside a profile: in the folder of the site, else built in.
+fn read_beside(path: &Path, within: &Path) -> io::Result<Vec<u8>> {
+    match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            EMBEDDED.get_file(within).map(|file| file.contents().to_vec()).ok_or(error)
+        }
+        read => read,
+    }
+}
+
+/// What a profile says of a bus, its DBC file among it; where all signals of that are wanted, `tags` gets them.
+fn frames(
+    file: &ProfileFile,
+    tags: &mut Templates,
+    beside: impl Fn(&str) -> io::Result<Vec<u8>>,
+    found: &mut Findings,
+) -> Frames {
+    let mut frames = Frames {
+        ranges: file.dbc_ranges.as_ref().map(|at| at.value.0),
+        messages: file.messages.as_ref().map(|at| at.value.0.clone()).unwrap_or_default(),
+        ..Frames::default()
+    };
+    if let Some(at) = &file.dbc {
+        let dbc = beside(&at.value.0).map_err(|error| error.to_string());
+        match dbc.and_then(|bytes| Dbc::parse(&bytes).map_err(|error| error.to_string())) {
+            Ok(dbc) => {
+                for warning in &dbc.warnings {
+                    let line = warning.line.map_or_else(String::new, |line| format!("line {line}: "));
+                    at.warn(found, format!("{line}{}", warning.text));
+                }
+                frames.names = Arc::new(Names::new(&dbc));
+                frames.dbc = Some(Arc::new(dbc));
+            }
+            Err(problem) => found.problems.push(at.spot.problem(What::Unusable(problem))),
+        }
+    }
+    let Some(all) = file.all_signals.as_ref().filter(|all| all.value.0) else { return frames };
+    if file.dbc.is_none() {
+        let (with, allowed) = ("a profile without `dbc`".to_owned(), "false, or a `dbc`".to_owned());
+        found.problems.push(all.spot.problem(What::Conflict { with, allowed }));
+    }
+    for (first, second) in &frames.names.collisions {
+        let with = format!("signals {first} and {second}, which would be one tag");
+        let allowed = "false, and a tag for each signal that is wanted".to_owned();
+        found.problems.push(all.spot.problem(What::Conflict { with, allowed }));
+    }
+    let rest = frames.all(&tags.signals, &all.spot);
+    tags.signals.extend(rest);
+    frames
 }
 
 /// Keys and tags that mean nothing to the protocol.
 fn check_protocol(protocol: Protocol, file: &ProfileFile, tags: &Templates, found: &mut Findings) {
     fn spot<T>(at: Option<&At<T>>) -> Option<&Spot> {
-        at.map(|at| &at.spot)
+        at.map(|at| &at.spot).filter(|spot| spot.is_written())
     }
-    let (name, keys, strange) = match protocol {
-        Protocol::Modbus => {
-            let strange = tags.topics.iter().map(|tag| &tag.spot).collect::<Vec<_>>();
-            ("modbus", vec![spot(file.availability.as_ref()), spot(file.qos.as_ref())], strange)
+    let keys = [
+        (spot(file.scan_ms.as_ref()), Protocol::Modbus),
+        (spot(file.reads.as_ref()), Protocol::Modbus),
+        (spot(file.writes.as_ref()), Protocol::Modbus),
+        (spot(file.availability.as_ref()), Protocol::Mqtt),
+        (spot(file.qos.as_ref()), Protocol::Mqtt),
+        (spot(file.dbc.as_ref()), Protocol::Can),
+        (spot(file.all_signals.as_ref()), Protocol::Can),
+        (spot(file.dbc_ranges.as_ref()), Protocol::Can),
+        (spot(file.messages.as_ref()), Protocol::Can),
+        (spot(file.byte_order.as_ref()).filter(|_| protocol == Protocol::Can), Protocol::Modbus),
+    ];
+    let with = format!("protocol = \"{}\"", protocol.name());
+    for (spot, own) in keys {
+        if let Some(spot) = spot.filter(|_| own != protocol) {
+            let allowed = "to leave it out".to_owned();
+            found.problems.push(spot.problem(What::Conflict { with: with.clone(), allowed }));
         }
-        Protocol::Mqtt => {
-            let strange = tags.registers.iter().map(|tag| &tag.spot).collect();
-            let keys = [spot(file.scan_ms.as_ref()), spot(file.reads.as_ref()), spot(file.writes.as_ref())];
-            ("mqtt", keys.to_vec(), strange)
-        }
-    };
-    let with = format!("protocol = \"{name}\"");
-    for spot in keys.into_iter().flatten() {
-        let allowed = "to leave it out".to_owned();
-        found.problems.push(spot.problem(What::Conflict { with: with.clone(), allowed }));
     }
-    for spot in strange {
-        let kind = if protocol == Protocol::Mqtt { "`topic`" } else { "`register`" };
-        let allowed = format!("a tag with a {kind}");
+    for spot in tags.strange(protocol) {
+        let allowed = format!("a tag with a {}", protocol.source());
         found.problems.push(spot.problem(What::Conflict { with: with.clone(), allowed }));
     }
 }

@@ -1,5 +1,6 @@
 //! Profiles: what a model of device has, apart from where one hangs. No hosts, no ports.
 
+pub mod can;
 pub mod dbc;
 pub(crate) mod dialect;
 mod format;
@@ -9,6 +10,7 @@ pub mod mqtt;
 mod overlap;
 mod place;
 pub(crate) mod raw;
+pub(crate) mod signal;
 mod template;
 mod topic;
 

@@ -1,10 +1,13 @@
 //! What a profile says, key by key; what it means is [`template`](super::template)'s.
 
 pub(crate) mod register;
+pub(crate) mod signal;
 pub(crate) mod topic;
 mod value;
 
 pub(crate) use register::{Register, RegisterTable};
+pub(crate) use signal::SignalTable;
+use signal::{MessageTable, Ranges};
 pub(crate) use topic::TopicTable;
 use topic::{AvailabilityTable, Level};
 pub(crate) use value::{DefaultOrder, LabelTable, ScalingTable, Sentinel, Sentinels, Swap, TagOrder};
@@ -20,7 +23,7 @@ use super::{
 use crate::{
     codec::value::{Encoding, Padding},
     config::{
-        leaf::{Amount, Choice, Factor, Number, Span, TagName, Text, Whole, Words},
+        leaf::{Amount, Choice, Factor, Flag, Number, Span, TagName, Text, Whole, Words},
         problem::Findings,
         raw::{ScanMs, StaleMs, WriteMs},
         read::{At, List, Node, Read},
@@ -34,6 +37,7 @@ use crate::{
 pub(crate) enum Protocol {
     Modbus,
     Mqtt,
+    Can,
 }
 
 /// One value of a device, by the kind of its source.
@@ -41,6 +45,7 @@ pub(crate) enum Protocol {
 pub(crate) enum AnyTag {
     Register(Box<TagTable>),
     Topic(Box<TopicTable>),
+    Signal(Box<SignalTable>),
 }
 
 section! {
@@ -58,6 +63,15 @@ section! {
         optional availability: List<AvailabilityTable>;
         /// Quality of service of its subscriptions, of an MQTT device. Default: 1.
         optional qos: Level;
+        /// Its DBC file, of a CAN device: a path that counts from the folder of this file.
+        optional dbc: Text;
+        /// Whether every signal of the DBC file is a tag, as `Message/Signal`, beside those of `tags`.
+        default all_signals: Flag = false;
+        /// What the lowest and highest values in the DBC file are for: `keep` makes values beyond them bad
+        /// (`out_of_range`) and refuses to write them, `ignore` is for files in which they mean nothing.
+        default dbc_ranges: Choice<Ranges> = "keep";
+        /// How messages of a CAN device are checked and sent.
+        optional messages: List<MessageTable>;
         /// How often tags are read, in milliseconds; for Modbus. Default: 1000.
         optional scan_ms: ScanMs;
         /// Order in which the bytes of a value arrive; letters name the bytes of the big-endian value. The names of 32
@@ -148,18 +162,36 @@ section! {
     }
 }
 
+impl Protocol {
+    /// The name in profiles.
+    pub(crate) fn name(self) -> &'static str {
+        Self::WORDS.iter().find(|(_, protocol)| *protocol == self).map_or("", |(name, _)| name)
+    }
+
+    /// The key that a tag of it has.
+    pub(crate) fn source(self) -> &'static str {
+        match self {
+            Self::Modbus => "`register`",
+            Self::Mqtt => "`topic`",
+            Self::Can => "`signal` or `frame`",
+        }
+    }
+}
+
 impl AnyTag {
     pub(crate) fn name(&self) -> Option<&At<TagName>> {
         match self {
             Self::Register(tag) => tag.name.as_ref(),
             Self::Topic(tag) => tag.name.as_ref(),
+            Self::Signal(tag) => tag.name.as_ref(),
         }
     }
 }
 
 impl Read for AnyTag {
     fn allowed() -> String {
-        "a table with a `register` (Modbus) or a `topic` (MQTT), or with a `write` that has one".to_owned()
+        "a table with a `register` (Modbus), a `topic` (MQTT), or with a `write` that has one, or a `signal` or `frame` (CAN)"
+            .to_owned()
     }
 
     fn read(node: &Node<'_>, found: &mut Findings) -> Option<Self> {
@@ -170,6 +202,8 @@ impl Read for AnyTag {
         };
         if node.has("register") {
             TagTable::read(node, found).map(|tag| Self::Register(Box::new(tag)))
+        } else if SignalTable::MARKS.iter().any(|key| node.has(key)) {
+            SignalTable::read(node, found).map(|tag| Self::Signal(Box::new(tag)))
         } else if is_topic() {
             TopicTable::read(node, found).map(|tag| Self::Topic(Box::new(tag)))
         } else {
@@ -189,13 +223,18 @@ impl JsonSchema for AnyTag {
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {
-        let kinds = [generator.subschema_for::<TagTable>(), generator.subschema_for::<TopicTable>()];
+        let kinds = [
+            generator.subschema_for::<TagTable>(),
+            generator.subschema_for::<TopicTable>(),
+            generator.subschema_for::<SignalTable>(),
+        ];
         json_schema!({ "anyOf": kinds })
     }
 }
 
 impl Words for Protocol {
-    const WORDS: &'static [(&'static str, Self)] = &[("modbus", Self::Modbus), ("mqtt", Self::Mqtt)];
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("modbus", Self::Modbus), ("mqtt", Self::Mqtt), ("can", Self::Can)];
 }
 
 impl Words for Table {

@@ -8,7 +8,8 @@ use super::{
     format::Draft,
     modbus::{Point, Table, WriteFunction},
     place,
-    raw::{AnyTag, RegisterTable, TagTable, WriteTable},
+    raw::{AnyTag, Protocol, RegisterTable, TagTable, WriteTable},
+    signal::{self, SignalTemplate},
     topic::{self, TopicTemplate},
 };
 use crate::{
@@ -97,11 +98,20 @@ impl Defaults {
 pub(crate) struct Templates {
     pub(crate) registers: Vec<Template>,
     pub(crate) topics: Vec<TopicTemplate>,
+    pub(crate) signals: Vec<SignalTemplate>,
 }
 
 impl Templates {
     pub(crate) fn is_empty(&self) -> bool {
-        self.registers.is_empty() && self.topics.is_empty()
+        self.registers.is_empty() && self.topics.is_empty() && self.signals.is_empty()
+    }
+
+    /// Where those stand that are of another protocol.
+    pub(crate) fn strange(&self, protocol: Protocol) -> Vec<&Spot> {
+        let registers = self.registers.iter().map(|tag| &tag.spot).filter(|_| protocol != Protocol::Modbus);
+        let topics = self.topics.iter().map(|tag| &tag.spot).filter(|_| protocol != Protocol::Mqtt);
+        let signals = self.signals.iter().map(|tag| &tag.spot).filter(|_| protocol != Protocol::Can);
+        registers.chain(topics).chain(signals).collect()
     }
 
     /// These, and in the place of those with the same name `own`.
@@ -109,6 +119,7 @@ impl Templates {
         Self {
             registers: merged(self.registers, own.registers, |tag| &tag.name),
             topics: merged(self.topics, own.topics, |tag| &tag.name),
+            signals: merged(self.signals, own.signals, |tag| &tag.name),
         }
     }
 }
@@ -131,10 +142,12 @@ pub(crate) fn templates(tags: Option<&At<List<AnyTag>>>, found: &mut Findings) -
     let mut checked = Templates::default();
     let mut names: HashMap<&str, &Spot> = HashMap::new();
     for tag in tags.iter().flat_map(|tags| &tags.value.0) {
-        let (register, topic) = match &tag.value {
-            AnyTag::Register(tag) => (template(tag, found), None),
-            AnyTag::Topic(tag) => (None, topic::template(tag, found)),
-        };
+        let mut own = Templates::default();
+        match &tag.value {
+            AnyTag::Register(tag) => own.registers.extend(template(tag, found)),
+            AnyTag::Topic(tag) => own.topics.extend(topic::template(tag, found)),
+            AnyTag::Signal(tag) => own.signals.extend(signal::template(tag, found)),
+        }
         if let Some(name) = tag.value.name() {
             if let Some(first) = names.get(name.value.0.as_str()) {
                 let allowed = "one tag a name".to_owned();
@@ -143,8 +156,9 @@ pub(crate) fn templates(tags: Option<&At<List<AnyTag>>>, found: &mut Findings) -
             }
             names.insert(&name.value.0, &name.spot);
         }
-        checked.registers.extend(register);
-        checked.topics.extend(topic);
+        checked.registers.extend(own.registers);
+        checked.topics.extend(own.topics);
+        checked.signals.extend(own.signals);
     }
     checked
 }

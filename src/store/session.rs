@@ -25,6 +25,7 @@ pub struct Connection {
 
 struct Session {
     store: Arc<Store>,
+    devices: Arc<[DeviceId]>,
     number: u64,
 }
 
@@ -50,7 +51,8 @@ impl Host for Connection {
                 (slot.state, slot.detail) = (DeviceState::Waiting, None);
             }
         }
-        Sink::new(Arc::new(Session { store: Arc::clone(&self.store), number }))
+        let (store, devices) = (Arc::clone(&self.store), Arc::clone(&self.devices));
+        Sink::new(Arc::new(Session { store, devices, number }))
     }
 
     fn state(&self, state: LinkState, detail: Option<&str>) {
@@ -101,6 +103,19 @@ impl Host for Connection {
 impl Publish for Session {
     fn publish(&self, batch: &mut Vec<Update>) {
         self.store.slots.write().apply(self.number, batch);
+    }
+
+    fn trouble(&self, detail: Option<&str>) {
+        let mut slots = self.store.slots.write();
+        for &id in &*self.devices {
+            let Some(slot) = slots.device_mut(id).filter(|slot| slot.session == self.number) else {
+                continue;
+            };
+            if slot.link_detail.as_deref() != detail {
+                slot.link_detail = detail.map(Into::into);
+                slots.mark_device(id);
+            }
+        }
     }
 
     fn device(&self, id: DeviceId, state: DeviceState, detail: Option<&str>) {

@@ -7,13 +7,17 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use crate::{
     config::{
         broker::MqttVersion,
-        leaf::{Choice, Flag, HostPort, Name, Text, Whole, Words, leaf_schema},
+        leaf::{Choice, Flag, HostPort, Name, Number, Text, Whole, Words, leaf_schema},
         problem::Findings,
-        read::{Node, Read},
+        read::{List, Node, Read},
         section::section,
         site::Parity,
     },
-    profile::raw::topic::{Level, TopicName},
+    profile::raw::{
+        Protocol,
+        signal::IdRange,
+        topic::{Level, TopicName},
+    },
 };
 
 /// Path of a serial port.
@@ -39,6 +43,12 @@ pub(crate) enum Driver {
     MqttTls,
     MqttWs,
     MqttWss,
+    SocketCan,
+    Slcan,
+    SlcanTcp,
+    Socketcand,
+    CanVirtual,
+    CanReplay,
 }
 
 /// What a broker keeps of a client whose link is down.
@@ -67,15 +77,18 @@ section! {
         /// Protocol and transport: `modbus-tcp`; `modbus-tls`, the same over TLS (Modbus/TCP Security); `modbus-rtu`, a
         /// serial port; `modbus-rtu-tcp`, RTU frames over TCP, as transparent serial servers pass them on; `mqtt`, a
         /// client at an MQTT broker; `mqtt-tls`, the same over TLS; `mqtt-ws` and `mqtt-wss`, over WebSocket, without and
-        /// with TLS.
+        /// with TLS; `socketcan`, a CAN interface of Linux; `slcan` and `slcan-tcp`, an adapter that speaks slcan, at a serial
+        /// port or behind TCP; `socketcand`, a CAN interface of another machine; `can-virtual`, a bus of the simulators in this
+        /// process; `can-replay`, a log of candump.
         required driver: Choice<Driver>;
-        /// `host:port` of the device, gateway or broker; not for `modbus-rtu`. Modbus TCP is usually at port 502, over TLS
-        /// at 802; MQTT at 1883, over TLS at 8883. IPv6 addresses stand in brackets.
+        /// `host:port` of the device, gateway, broker or adapter; not for what has a `port` or `interface` alone. Modbus TCP is usually at port 502, over TLS
+        /// at 802; MQTT at 1883, over TLS at 8883; socketcand at 29536. IPv6 addresses stand in brackets.
         optional address: HostPort;
-        /// Path of the serial port, for `modbus-rtu`; best one below `/dev/serial/by-id/`, which stays with its adapter.
+        /// Path of the serial port, for `modbus-rtu` and `slcan`; best one below `/dev/serial/by-id/`, which stays with its adapter.
         optional port: PortPath;
-        /// Bits a second on the line, for `modbus-rtu`.
-        default baud: Whole<50, 4_000_000> = 19200;
+        /// Bits a second on the line, for `modbus-rtu` and `slcan`. Default: 19200; for `slcan`, where most adapters take any,
+        /// 115200.
+        optional baud: Whole<50, 4_000_000>;
         /// Parity of each character, for `modbus-rtu`. The specification asks for `even`, and for two stop bits with
         /// `none`; many devices have `none` with one.
         default parity: Choice<Parity> = "even";
@@ -83,8 +96,8 @@ section! {
         default stop_bits: Whole<1, 2> = 1;
         /// How the two sides know each other, for `modbus-tls`, `mqtt-tls` and `mqtt-wss`.
         optional tls: TlsTable;
-        /// How long an answer, or a connect, may take, in milliseconds. Default: 1000; for MQTT, where it holds for
-        /// connecting only, 5000.
+        /// How long an answer, or a connect, may take, in milliseconds. Default: 1000; for MQTT and CAN, where it holds for
+        /// connecting only, 5000 and 2000.
         optional timeout_ms: Whole<10, 60_000>;
         /// Pause in milliseconds between connecting and the first request, for devices that are not ready at once.
         default connect_delay_ms: Whole<0, 60_000> = 0;
@@ -127,11 +140,35 @@ section! {
         default max_payload_bytes: Whole<1024, 67_108_864> = 1_048_576;
         /// Tells others whether this client is there.
         optional announce: AnnounceTable;
+        /// Name of the CAN interface or bus, such as `can0`, for `socketcan`, `socketcand` and `can-virtual`.
+        optional interface: Text;
+        /// Bits a second on the CAN bus, for `slcan` and `slcan-tcp`, which set up their adapter: the others find their bus set
+        /// up. Default: 500000.
+        optional bitrate: Whole<1, 1_000_000>;
+        /// Bits a second of the payloads of CAN FD, for `slcan` and `slcan-tcp`.
+        optional data_bitrate: Whole<1, 8_000_000>;
+        /// Whether frames of CAN FD are taken and sent, for CAN.
+        default fd: Flag = false;
+        /// Sends nothing on the CAN bus, not even what `send_ids` names; adapters that can are told not to acknowledge frames
+        /// either.
+        default listen_only: Flag = false;
+        /// Identifiers of the CAN frames that may be sent: `["201", "18FF0021", "300-30F"]`, three hexadecimal digits, or eight
+        /// for 29 bits. Default: none.
+        optional send_ids: List<IdRange>;
+        /// Our own address on a J1939 bus, for messages that are sent; nothing claims it.
+        optional source_address: Whole<0, 253>;
+        /// Path of a log of candump, for `can-replay`.
+        optional log: Text;
+        /// How fast a log is replayed: 1 at its own pace, 10 ten times as fast, 0 as fast as can be.
+        default speed: Number = 1;
+        /// Whether a log begins again when it is over.
+        default repeat: Flag = false;
         /// First delay in milliseconds before connecting again; it doubles with each try that fails. Default: 250, for MQTT
-        /// 500.
+        /// 500, for CAN 100.
         optional reconnect_min_ms: Whole<10, 60_000>;
         /// Longest delay in milliseconds before connecting again; also the delay where somebody must change something
-        /// first, such as a wrong password or an expired certificate. Default: 15000, for MQTT 30000.
+        /// first, such as a wrong password or an expired certificate. Default: 15000, for MQTT 30000, for CAN
+        /// 2000.
         optional reconnect_max_ms: Whole<10, 3_600_000>;
     }
 }
@@ -174,6 +211,20 @@ impl Driver {
         matches!(self, Self::Mqtt | Self::MqttTls | Self::MqttWs | Self::MqttWss)
     }
 
+    /// The protocol that its devices speak.
+    pub(crate) fn protocol(self) -> Protocol {
+        match self {
+            Self::Tcp | Self::Tls | Self::Rtu | Self::RtuTcp => Protocol::Modbus,
+            Self::Mqtt | Self::MqttTls | Self::MqttWs | Self::MqttWss => Protocol::Mqtt,
+            Self::SocketCan
+            | Self::Slcan
+            | Self::SlcanTcp
+            | Self::Socketcand
+            | Self::CanVirtual
+            | Self::CanReplay => Protocol::Can,
+        }
+    }
+
     /// The name in site files.
     pub(crate) fn name(self) -> &'static str {
         Self::WORDS.iter().find(|(_, driver)| *driver == self).map_or("", |(name, _)| name)
@@ -190,6 +241,12 @@ impl Words for Driver {
         ("mqtt-tls", Self::MqttTls),
         ("mqtt-ws", Self::MqttWs),
         ("mqtt-wss", Self::MqttWss),
+        ("socketcan", Self::SocketCan),
+        ("slcan", Self::Slcan),
+        ("slcan-tcp", Self::SlcanTcp),
+        ("socketcand", Self::Socketcand),
+        ("can-virtual", Self::CanVirtual),
+        ("can-replay", Self::CanReplay),
     ];
 }
 

@@ -1,6 +1,7 @@
 //! Connections: which keys belong to which driver, and that no two lead to one endpoint.
 
 mod broker;
+mod bus;
 
 use std::{collections::HashMap, path::Path, time::Duration};
 
@@ -8,12 +9,14 @@ use super::{Open, Taken};
 use crate::{
     config::{
         broker::MqttEndpoint,
+        can::CanEndpoint,
         leaf::HostPort,
         problem::{Findings, What},
         raw::{ConnectionTable, Driver, Ids, PemPath, PortPath, TlsTable},
         read::{At, Read, Spot, millis},
         site::{Connection, Endpoint, ModbusEndpoint, Serial, Tls, Transport},
     },
+    profile::raw::Protocol,
     tls,
 };
 
@@ -26,6 +29,8 @@ const NETWORK: &[Driver] = &[
     Driver::MqttTls,
     Driver::MqttWs,
     Driver::MqttWss,
+    Driver::SlcanTcp,
+    Driver::Socketcand,
 ];
 const MODBUS: &[Driver] = &[Driver::Tcp, Driver::Tls, Driver::Rtu, Driver::RtuTcp];
 const MODBUS_NETWORK: &[Driver] = &[Driver::Tcp, Driver::Tls, Driver::RtuTcp];
@@ -35,9 +40,23 @@ const SOCKET: &[Driver] = &[Driver::MqttWs, Driver::MqttWss];
 /// Those whose frames have transaction ids.
 const NUMBERED: &[Driver] = &[Driver::Tcp, Driver::Tls];
 const LINE: &[Driver] = &[Driver::Rtu];
+const PORT: &[Driver] = &[Driver::Rtu, Driver::Slcan];
+const CAN: &[Driver] = &[
+    Driver::SocketCan,
+    Driver::Slcan,
+    Driver::SlcanTcp,
+    Driver::Socketcand,
+    Driver::CanVirtual,
+    Driver::CanReplay,
+];
+const INTERFACE: &[Driver] = &[Driver::SocketCan, Driver::Socketcand, Driver::CanVirtual];
+const SLCAN: &[Driver] = &[Driver::Slcan, Driver::SlcanTcp];
+const REPLAY: &[Driver] = &[Driver::CanReplay];
 
 /// How long an answer may take where the site says nothing.
 const TIMEOUT: Duration = Duration::from_secs(1);
+/// Bits a second on a line where the site says nothing.
+const BAUD: u32 = 19_200;
 
 pub(super) fn connections<'a>(
     tables: &'a [At<ConnectionTable>],
@@ -54,10 +73,10 @@ pub(super) fn connections<'a>(
         let endpoint = driver.and_then(|driver| {
             check_keys(table, driver, found);
             check_delays(table, found);
-            if driver.is_mqtt() {
-                broker::endpoint(at, driver, folder, found).map(Endpoint::Mqtt)
-            } else {
-                endpoint(at, driver, folder, found).map(Endpoint::Modbus)
+            match driver.protocol() {
+                Protocol::Modbus => endpoint(at, driver, folder, found).map(Endpoint::Modbus),
+                Protocol::Mqtt => broker::endpoint(at, driver, folder, found).map(Endpoint::Mqtt),
+                Protocol::Can => bus::endpoint(at, driver, folder, found).map(Endpoint::Can),
             }
         });
         let Some(name) = &table.name else { continue };
@@ -74,8 +93,14 @@ pub(super) fn connections<'a>(
 
 /// One task owns an endpoint: two connections would not see each other's requests on it.
 fn claim_end<'a>(table: &'a ConnectionTable, ends: &mut Taken<'a>, found: &mut Findings) {
-    let is_mqtt = table.driver.as_ref().is_some_and(|driver| driver.value.0.is_mqtt());
-    if let Some(address) = &table.address {
+    let driver = table.driver.as_ref().map(|driver| driver.value.0);
+    let is_mqtt = driver.is_some_and(Driver::is_mqtt);
+    if let (Some(Driver::SocketCan), Some(interface)) = (driver, &table.interface) {
+        let allowed = "one connection an interface; let its devices share it";
+        ends.claim(format!("socketcan {}", interface.value.0), &interface.spot, allowed, found);
+    }
+    // A server of socketcand has many buses.
+    if let Some(address) = table.address.as_ref().filter(|_| driver != Some(Driver::Socketcand)) {
         if !is_mqtt {
             let allowed = "one connection an address; let its devices share it";
             ends.claim(&address.value.normal, &address.spot, allowed, found);
@@ -143,10 +168,20 @@ fn check_keys(table: &ConnectionTable, driver: Driver, found: &mut Findings) {
         ("session_expiry_s", written(table.session_expiry_s.as_ref()), BROKER),
         ("max_payload_bytes", written(table.max_payload_bytes.as_ref()), BROKER),
         ("announce", written(table.announce.as_ref()), BROKER),
-        ("port", written(table.port.as_ref()), LINE),
-        ("baud", written(table.baud.as_ref()), LINE),
+        ("port", written(table.port.as_ref()), PORT),
+        ("baud", written(table.baud.as_ref()), PORT),
         ("parity", written(table.parity.as_ref()), LINE),
         ("stop_bits", written(table.stop_bits.as_ref()), LINE),
+        ("interface", written(table.interface.as_ref()), INTERFACE),
+        ("bitrate", written(table.bitrate.as_ref()), SLCAN),
+        ("data_bitrate", written(table.data_bitrate.as_ref()), SLCAN),
+        ("fd", written(table.fd.as_ref()), CAN),
+        ("listen_only", written(table.listen_only.as_ref()), CAN),
+        ("send_ids", written(table.send_ids.as_ref()), CAN),
+        ("source_address", written(table.source_address.as_ref()), CAN),
+        ("log", written(table.log.as_ref()), REPLAY),
+        ("speed", written(table.speed.as_ref()), REPLAY),
+        ("repeat", written(table.repeat.as_ref()), REPLAY),
     ];
     for (key, spot, drivers) in keys {
         if let Some(spot) = spot
@@ -171,8 +206,11 @@ fn check_ids(table: &ConnectionTable, found: &mut Findings) {
 }
 
 fn check_delays(table: &ConnectionTable, found: &mut Findings) {
-    let mqtt = table.driver.as_ref().is_some_and(|driver| driver.value.0.is_mqtt());
-    let (first, longest) = if mqtt { MqttEndpoint::RECONNECT } else { ModbusEndpoint::RECONNECT };
+    let (first, longest) = match table.driver.as_ref().map(|driver| driver.value.0.protocol()) {
+        Some(Protocol::Mqtt) => MqttEndpoint::RECONNECT,
+        Some(Protocol::Can) => CanEndpoint::RECONNECT,
+        Some(Protocol::Modbus) | None => ModbusEndpoint::RECONNECT,
+    };
     let usual = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let (first, longest) = (usual(first), usual(longest));
     match (&table.reconnect_min_ms, &table.reconnect_max_ms) {
@@ -200,7 +238,7 @@ fn transport(
         need(at, "port", table.port.is_some(), &PortPath::allowed(), found);
         return Some(Transport::Rtu(Serial {
             port: table.port.as_ref()?.value.0.clone(),
-            baud: u32::try_from(table.baud.as_ref()?.value.0).ok()?,
+            baud: table.baud.as_ref().map_or(Some(BAUD), |at| u32::try_from(at.value.0).ok())?,
             parity: table.parity.as_ref()?.value.0,
             stop_bits: u8::try_from(table.stop_bits.as_ref()?.value.0).ok()?,
         }));

@@ -6,6 +6,7 @@ use super::{Open, Taken};
 use crate::{
     config::{
         broker::MqttEndpoint,
+        can::{CanDevice, CanEndpoint},
         leaf::{Text, Whole},
         problem::{Findings, What, nearest},
         raw::{DeviceTable, Driver, SiteFile},
@@ -14,8 +15,13 @@ use crate::{
     },
     model::{Access, Device},
     profile::{
-        Alike, Defaults, Host, Library, Sign, Templates, check_overlaps, dialect::Keys, mqtt::Qos, qos,
-        raw::Protocol, signs, templates,
+        Alike, Defaults, Host, Library, Sign, Templates, check_overlaps,
+        dialect::Keys,
+        mqtt::Qos,
+        qos,
+        raw::Protocol,
+        signal::{self, Frames},
+        signs, templates,
     },
 };
 
@@ -56,17 +62,30 @@ fn attach<'a>(
     if let Some(tags) = &tags {
         check_kind(tags, driver, found);
     }
-    let (wire, place, facts) = if driver.is_mqtt() {
-        let Some(Connection { endpoint: Endpoint::Mqtt(endpoint), .. }) = &open.resolved else { return };
-        let Some(tags) = tags else { return };
-        let place = endpoint.address.clone();
-        let Some(device) = mqtt(table, &tags, endpoint, alike, found) else { return };
-        (Wire::Mqtt(device), place, tags.facts)
-    } else {
-        let Some((device, facts)) = modbus(table, tags, driver, open, alike, found) else { return };
-        let Some(Connection { endpoint: Endpoint::Modbus(endpoint), .. }) = &open.resolved else { return };
-        let whom = if device.broadcast { "broadcast".to_owned() } else { format!("unit {}", device.unit_id) };
-        (Wire::Modbus(device), format!("{} {whom}", endpoint.transport.address()), facts)
+    let (wire, place, facts) = match driver.protocol() {
+        Protocol::Mqtt => {
+            let Some(Connection { endpoint: Endpoint::Mqtt(endpoint), .. }) = &open.resolved else { return };
+            let Some(tags) = tags else { return };
+            let place = endpoint.address.clone();
+            let Some(device) = mqtt(table, &tags, endpoint, alike, found) else { return };
+            (Wire::Mqtt(device), place, tags.facts)
+        }
+        Protocol::Can => {
+            let Some(Connection { endpoint: Endpoint::Can(endpoint), .. }) = &open.resolved else { return };
+            let Some(tags) = tags else { return };
+            let Some(device) = can(table, &tags, open.name, endpoint, alike, found) else { return };
+            let source = device.source.map_or_else(String::new, |source| format!(" source {source}"));
+            (Wire::Can(device), format!("{}{source}", endpoint.address()), tags.facts)
+        }
+        Protocol::Modbus => {
+            let Some((device, facts)) = modbus(table, tags, driver, open, alike, found) else { return };
+            let Some(Connection { endpoint: Endpoint::Modbus(endpoint), .. }) = &open.resolved else {
+                return;
+            };
+            let whom =
+                if device.broadcast { "broadcast".to_owned() } else { format!("unit {}", device.unit_id) };
+            (Wire::Modbus(device), format!("{} {whom}", endpoint.transport.address()), facts)
+        }
     };
     let (Some(name), Some(connection)) = (&table.name, open.resolved.as_mut()) else { return };
     let device = Device {
@@ -86,45 +105,71 @@ fn check_keys(table: &DeviceTable, driver: Driver, found: &mut Findings) {
     fn spot<T>(at: Option<&At<T>>) -> Option<&Spot> {
         at.map(|at| &at.spot)
     }
-    let (kind, keys) = if driver.is_mqtt() {
-        let keys = [
-            spot(table.unit_id.as_ref()),
-            spot(table.broadcast.as_ref()),
-            spot(table.scan_ms.as_ref()),
-            spot(table.reads.as_ref()),
-            spot(table.writes.as_ref()),
-        ];
-        ("Modbus", keys.to_vec())
-    } else {
-        let keys =
-            [spot(table.captures.as_ref()), spot(table.availability.as_ref()), spot(table.qos.as_ref())];
-        ("MQTT", keys.to_vec())
-    };
-    for spot in keys.into_iter().flatten() {
+    let keys = [
+        (spot(table.unit_id.as_ref()), Protocol::Modbus, "Modbus"),
+        (spot(table.broadcast.as_ref()), Protocol::Modbus, "Modbus"),
+        (spot(table.scan_ms.as_ref()), Protocol::Modbus, "Modbus"),
+        (spot(table.reads.as_ref()), Protocol::Modbus, "Modbus"),
+        (spot(table.writes.as_ref()), Protocol::Modbus, "Modbus"),
+        (spot(table.captures.as_ref()), Protocol::Mqtt, "MQTT"),
+        (spot(table.availability.as_ref()), Protocol::Mqtt, "MQTT"),
+        (spot(table.qos.as_ref()), Protocol::Mqtt, "MQTT"),
+        (spot(table.source_address.as_ref()), Protocol::Can, "CAN"),
+    ];
+    let strange = keys.into_iter().filter(|(_, own, _)| *own != driver.protocol());
+    for (spot, kind) in strange.filter_map(|(spot, _, kind)| Some((spot?, kind))) {
         let with = format!("driver = \"{}\" of its connection", driver.name());
         let allowed = format!("to leave it out: it is for {kind}");
         found.problems.push(spot.problem(What::Conflict { with, allowed }));
+    }
+    if let Some(order) = table.byte_order.as_ref().filter(|_| driver.protocol() == Protocol::Can) {
+        let with = format!("driver = \"{}\" of its connection", driver.name());
+        order.conflict(found, with, "to leave it out: each signal has its own order");
     }
 }
 
 /// Tags, or a profile, of another protocol.
 fn check_kind(tags: &Tags, driver: Driver, found: &mut Findings) {
     let with = format!("driver = \"{}\" of its connection", driver.name());
-    let (protocol, kind) =
-        if driver.is_mqtt() { (Protocol::Mqtt, "topic") } else { (Protocol::Modbus, "register") };
+    let protocol = driver.protocol();
     if let Some(profile) = tags.protocol.as_ref().filter(|profile| profile.value != protocol) {
         profile.conflict(found, with, "a profile of the same protocol");
         return;
     }
-    let strange = if driver.is_mqtt() {
-        tags.templates.registers.iter().map(|tag| &tag.spot).collect::<Vec<_>>()
-    } else {
-        tags.templates.topics.iter().map(|tag| &tag.spot).collect()
-    };
-    for spot in strange {
-        let allowed = format!("a tag with a `{kind}`");
+    for spot in tags.templates.strange(protocol) {
+        let allowed = format!("a tag with a {}", protocol.source());
         found.problems.push(spot.problem(What::Conflict { with: with.clone(), allowed }));
     }
+}
+
+fn can(
+    table: &DeviceTable,
+    tags: &Tags,
+    connection: &str,
+    endpoint: &CanEndpoint,
+    alike: &mut Alike,
+    found: &mut Findings,
+) -> Option<CanDevice> {
+    let name = table.name.as_ref()?;
+    let before = found.problems.len();
+    let source = table.source_address.as_ref().and_then(|at| u8::try_from(at.value.0).ok());
+    let bus = signal::Bus {
+        name: connection,
+        listen_only: endpoint.listen_only,
+        fd: endpoint.fd,
+        send: &endpoint.send,
+        source: endpoint.source,
+    };
+    let node = signal::Node {
+        device: &name.value.0,
+        spot: name.spot.clone(),
+        frames: &tags.frames,
+        source,
+        bus: &bus,
+        stale_after: tags.defaults.stale_after,
+    };
+    let tags = signal::instantiate(&tags.templates.signals, &node, alike, found);
+    (found.problems.len() == before).then_some(CanDevice { source, tags })
 }
 
 fn mqtt(
@@ -264,6 +309,7 @@ struct Tags {
     protocol: Option<At<Protocol>>,
     signs: Vec<Sign>,
     qos: Option<Qos>,
+    frames: Frames,
     facts: Facts,
 }
 
@@ -312,9 +358,10 @@ fn tags(table: &At<DeviceTable>, library: &mut Library, found: &mut Findings) ->
         signs = signs.or_else(|| Some(profile.signs.clone()));
         level = level.or(profile.qos);
     }
+    let frames = profile.as_ref().map(|profile| profile.frames.clone()).unwrap_or_default();
     let protocol = profile.as_ref().zip(device.profile.as_ref());
     let protocol = protocol.map(|(profile, at)| At { value: profile.protocol, spot: at.spot.clone() });
     let defaults = Defaults { function: dialect.function(), settle: dialect.settle(), ..defaults };
     let signs = signs.unwrap_or_default();
-    Some(Tags { templates: merged, defaults, dialect, protocol, signs, qos: level, facts })
+    Some(Tags { templates: merged, defaults, dialect, protocol, signs, qos: level, frames, facts })
 }
