@@ -20,12 +20,13 @@ use crate::{
     config::{Connection, DeviceSpec, Endpoint, Polled, Site, Wire},
     control::{Control, Route, Table},
     drivers::{
+        can::{Buses, Can, Node},
         modbus::{Modbus, Unit},
         mqtt::{Mqtt, Station},
     },
     link::{self, Backoff, Counters, Driver, Host, Inbox, Queue},
     model::{Access, DeviceId, LinkState, Setpoint, Tag, TagId},
-    profile::mqtt,
+    profile::{can, mqtt},
     store::{self, Catalogue, DeviceLayout, Layout, Store, TagLayout},
 };
 
@@ -39,6 +40,8 @@ pub struct App {
     control: Arc<Control>,
     site: Site,
     links: HashMap<String, Link>,
+    /// CAN buses of this process.
+    buses: Buses,
     sweeper: JoinHandle<()>,
 }
 
@@ -55,6 +58,12 @@ impl App {
     /// Starts a plant. No connection needs to be up: each is tried again for ever.
     #[must_use]
     pub fn start(site: Site) -> Self {
+        Self::start_beside(site, Buses::default())
+    }
+
+    /// The same beside CAN buses of this process, which the site names as `can-virtual`.
+    #[must_use]
+    pub fn start_beside(site: Site, buses: Buses) -> Self {
         let store = Arc::new(Store::default());
         let control = Arc::new(Control::new(Arc::clone(&store)));
         let sweeper = tokio::spawn({
@@ -62,7 +71,7 @@ impl App {
             async move { store.sweep().await }
         });
         let empty = Site { connections: Vec::new(), ..site.clone() };
-        let mut app = Self { store, control, site: empty, links: HashMap::new(), sweeper };
+        let mut app = Self { store, control, site: empty, links: HashMap::new(), buses, sweeper };
         app.install(site);
         app
     }
@@ -126,7 +135,8 @@ impl App {
         let queues = queues.chain(starts.iter().map(|start| (start.0.name.as_str(), &start.2)));
         self.control.install(table(&site, &catalogue, &queues.collect(), &former, &self.control.table()));
         for (connection, stop, queue, inbox, counters) in starts {
-            let link = open(&self.store, &catalogue, connection, (stop, queue, inbox), counters);
+            let end = (stop, queue, inbox);
+            let link = open(&self.store, &catalogue, connection, end, counters, &self.buses);
             self.links.insert(connection.name.clone(), link);
         }
         for warning in &site.warnings {
@@ -161,6 +171,7 @@ struct Spec<'a> {
 enum Source<'a> {
     Modbus(&'a Polled),
     Mqtt(&'a mqtt::Point),
+    Can(&'a can::Point),
 }
 
 impl<'a> Former<'a> {
@@ -230,7 +241,8 @@ fn is_same_unit(new: &Wire, old: &Wire) -> bool {
     match (new, old) {
         (Wire::Modbus(new), Wire::Modbus(old)) => new.unit_id == old.unit_id,
         (Wire::Mqtt(_), Wire::Mqtt(_)) => true,
-        (Wire::Modbus(_), Wire::Mqtt(_)) | (Wire::Mqtt(_), Wire::Modbus(_)) => false,
+        (Wire::Can(new), Wire::Can(old)) => new.source == old.source,
+        (Wire::Modbus(_) | Wire::Mqtt(_) | Wire::Can(_), _) => false,
     }
 }
 
@@ -241,7 +253,8 @@ fn is_same_wire(new: &Wire, old: &Wire) -> bool {
             (new.unit_id, new.broadcast, &new.dialect) == (old.unit_id, old.broadcast, &old.dialect)
         }
         (Wire::Mqtt(new), Wire::Mqtt(old)) => new.availability == old.availability,
-        (Wire::Modbus(_), Wire::Mqtt(_)) | (Wire::Mqtt(_), Wire::Modbus(_)) => false,
+        (Wire::Can(new), Wire::Can(old)) => new.source == old.source,
+        (Wire::Modbus(_) | Wire::Mqtt(_) | Wire::Can(_), _) => false,
     }
 }
 
@@ -254,6 +267,10 @@ fn specs(device: &DeviceSpec) -> Vec<Spec<'_>> {
         Wire::Mqtt(device) => {
             let tags = device.tags.iter();
             tags.map(|spec| Spec { tag: &spec.tag, source: Source::Mqtt(&spec.source) }).collect()
+        }
+        Wire::Can(device) => {
+            let tags = device.tags.iter();
+            tags.map(|spec| Spec { tag: &spec.tag, source: Source::Can(&spec.source) }).collect()
         }
     }
 }
@@ -282,6 +299,7 @@ fn table(
             let setpoint: Arc<dyn Setpoint> = match spec.source {
                 Source::Modbus(polled) => Arc::new(polled.point.format.clone()),
                 Source::Mqtt(point) => Arc::clone(&point.field) as _,
+                Source::Can(point) => Arc::clone(&point.signal) as _,
             };
             routes.insert(entry.id, Route { setpoint, queue: Queue::clone(queue), latest });
         }
@@ -295,6 +313,7 @@ fn open(
     connection: &Connection,
     (stop, queue, inbox): (CancellationToken, Queue, Inbox),
     counters: Arc<Counters>,
+    buses: &Buses,
 ) -> Link {
     let mut known = Vec::new();
     for spec in &connection.devices {
@@ -311,7 +330,7 @@ fn open(
         Endpoint::Modbus(endpoint) => {
             let units = known.iter().filter_map(|(id, spec, ids)| match &spec.wire {
                 Wire::Modbus(device) => Some(Unit::new(*id, device, ids)),
-                Wire::Mqtt(_) => None,
+                Wire::Mqtt(_) | Wire::Can(_) => None,
             });
             let units = units.collect::<Vec<_>>();
             run(Modbus::new(endpoint.clone(), &units, Arc::clone(&counters)), end, endpoint.reconnect)
@@ -319,10 +338,19 @@ fn open(
         Endpoint::Mqtt(endpoint) => {
             let stations = known.iter().filter_map(|(id, spec, ids)| match &spec.wire {
                 Wire::Mqtt(device) => Some(Station::new(*id, device, ids)),
-                Wire::Modbus(_) => None,
+                Wire::Modbus(_) | Wire::Can(_) => None,
             });
             let stations = stations.collect::<Vec<_>>();
             run(Mqtt::new(endpoint.clone(), &stations, Arc::clone(&counters)), end, endpoint.reconnect)
+        }
+        Endpoint::Can(endpoint) => {
+            let nodes = known.iter().filter_map(|(id, spec, ids)| match &spec.wire {
+                Wire::Can(device) => Some(Node::new(*id, device, ids)),
+                Wire::Modbus(_) | Wire::Mqtt(_) => None,
+            });
+            let nodes = nodes.collect::<Vec<_>>();
+            let driver = Can::new(endpoint.clone(), &nodes, buses.clone(), Arc::clone(&counters));
+            run(driver, end, endpoint.reconnect)
         }
     };
     Link { stop, task, host, queue, counters }

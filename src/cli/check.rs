@@ -1,5 +1,6 @@
 //! `check`: what a site file means, or everything that is wrong with it.
 
+mod frame;
 mod network;
 mod tag;
 mod topic;
@@ -52,7 +53,7 @@ pub fn render(site: &Site) -> String {
             site.server.notify_min.as_millis()
         ),
     );
-    let tables = [connections(site), files(site), devices(site), tags(site), topics(site)];
+    let tables = [connections(site), files(site), devices(site), tags(site), topics(site), frames(site)];
     for table in tables.into_iter().filter(|table| !table.is_empty()) {
         push(&mut text, &aligned(&table));
         push(&mut text, "\n");
@@ -104,6 +105,9 @@ fn connections(site: &Site) -> Vec<Vec<String>> {
             Endpoint::Mqtt(endpoint) => {
                 (endpoint.driver(), topic::address(endpoint), endpoint.timeout, topic::settings(endpoint))
             }
+            Endpoint::Can(endpoint) => {
+                (endpoint.driver(), endpoint.address(), endpoint.timeout, frame::settings(endpoint))
+            }
         };
         let timeout = format!("{} ms", timeout.as_millis());
         vec![name.clone(), driver.to_owned(), address, timeout, dash(&settings)]
@@ -121,6 +125,7 @@ fn files(site: &Site) -> Vec<Vec<String>> {
                 Transport::RtuTcp { .. } | Transport::Rtu(_) => return None,
             },
             Endpoint::Mqtt(endpoint) => endpoint.tls.as_ref()?,
+            Endpoint::Can(_) => return None,
         };
         Some([vec![name.clone()], network::files(tls)].concat())
     }));
@@ -136,6 +141,11 @@ fn devices(site: &Site) -> Vec<Vec<String>> {
                 (format!("{}{broadcast}", device.unit_id), network::dialect(device))
             }
             Wire::Mqtt(device) => ("-".to_owned(), topic::availability(device)),
+            Wire::Can(device) => {
+                let source =
+                    device.source.map_or_else(|| "-".to_owned(), |source| format!("source {source}"));
+                (source, frame::messages(device))
+            }
         };
         let model = [spec.device.vendor.as_str(), spec.device.model.as_str()].join(" ");
         rows.push(vec![
@@ -165,7 +175,7 @@ fn tags(site: &Site) -> Vec<Vec<String>> {
     let devices = site.connections.iter().flat_map(|connection| &connection.devices);
     let devices = devices.filter_map(|device| match &device.wire {
         Wire::Modbus(device) => Some(device),
-        Wire::Mqtt(_) => None,
+        Wire::Mqtt(_) | Wire::Can(_) => None,
     });
     let tags = devices.flat_map(|device| device.tags.iter().map(move |spec| tag::row(device, spec)));
     let rows = tags.collect::<Vec<_>>();
@@ -176,11 +186,22 @@ fn tags(site: &Site) -> Vec<Vec<String>> {
 fn topics(site: &Site) -> Vec<Vec<String>> {
     let devices = site.connections.iter().flat_map(|connection| &connection.devices);
     let devices = devices.filter_map(|device| match &device.wire {
-        Wire::Modbus(_) => None,
+        Wire::Modbus(_) | Wire::Can(_) => None,
         Wire::Mqtt(device) => Some(device),
     });
     let rows = devices.flat_map(|device| device.tags.iter().map(topic::row)).collect::<Vec<_>>();
     if rows.is_empty() { rows } else { table(&topic::COLUMNS, &rows) }
+}
+
+/// The tags of CAN devices; nothing where there are none.
+fn frames(site: &Site) -> Vec<Vec<String>> {
+    let devices = site.connections.iter().flat_map(|connection| &connection.devices);
+    let devices = devices.filter_map(|device| match &device.wire {
+        Wire::Modbus(_) | Wire::Mqtt(_) => None,
+        Wire::Can(device) => Some(device),
+    });
+    let rows = devices.flat_map(|device| device.tags.iter().map(frame::row)).collect::<Vec<_>>();
+    if rows.is_empty() { rows } else { table(&frame::COLUMNS, &rows) }
 }
 
 /// Rows under the columns that say something.

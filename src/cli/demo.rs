@@ -98,7 +98,7 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
                 "  rooms     MQTT broker at {}: two room sensors, and the valve that heats one of the rooms",
                 mqtt.address
             ),
-            Endpoint::Modbus(_) => {}
+            Endpoint::Modbus(_) | Endpoint::Can(_) => {}
         }
     }
     eprintln!("  tags      {}; writing is allowed", tags.join(", "));

@@ -102,7 +102,11 @@ fn every_shipped_site_and_profile_loads() {
     for path in folder("devices", ".toml") {
         let document = super::Document::new(path.clone(), std::fs::read_to_string(&path).unwrap());
         let mut found = super::problem::Findings::default();
-        let profile = crate::profile::parse(document, &mut found);
+        let profile = crate::profile::parse(
+            document,
+            |file| std::fs::read(Path::new(&path).with_file_name(file)),
+            &mut found,
+        );
         assert_eq!(found.problems, [], "{path}");
         assert!(found.warnings.is_empty(), "{path}: {:?}", found.warnings);
         let profile = profile.unwrap();

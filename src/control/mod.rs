@@ -17,14 +17,18 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use parking_lot::RwLock;
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::{
+    sync::oneshot,
+    time::{Instant, sleep_until, timeout_at},
+};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     config::WriteMode,
     link::{Command, Queue},
-    model::{Outcome, Report, Setpoint, TagId},
+    model::{Outcome, Report, Setpoint, TagId, Value},
     store::Store,
 };
 use rules::Admitted;
@@ -131,24 +135,89 @@ impl Control {
         self.writes.wait().await;
     }
 
+    /// Does the writes of one call to one device: every rule holds for all of them before anything of any is sent.
+    pub async fn write_all(self: &Arc<Self>, requests: Vec<WriteRequest>) -> Vec<Report> {
+        let control = Arc::clone(self);
+        let count = requests.len();
+        let task = self.writes.spawn(async move {
+            let reports = control.run_all(&requests).await;
+            for (request, report) in requests.iter().zip(&reports) {
+                journal::outcome(request, report);
+            }
+            reports
+        });
+        task.await.unwrap_or_else(|error| {
+            vec![Report::new(Outcome::Unknown, format!("the write failed inside: {error}")); count]
+        })
+    }
+
     async fn run(self: &Arc<Self>, request: &WriteRequest) -> Report {
         let admitted = match self.admit(request) {
             Ok(admitted) => admitted,
             Err(report) => return report,
         };
-        let Admitted { entry, route, accepted, expect, present, timeout } = admitted;
-        let requested = Some(accepted.requested.clone());
         if request.dry_run {
-            let text = format!("all rules passed; {} would be sent, nothing was", accepted.effective);
-            return Report { requested, previous: present, ..Report::new(Outcome::DryRun, text) };
+            return rehearsed(admitted);
         }
-        journal::intent(request, &accepted);
+        journal::intent(request, &admitted.accepted);
+        let (queue, timeout) = (admitted.route.queue.clone(), admitted.timeout);
+        let (command, pending) = self.launch(request, admitted, timeout);
+        queue.push(command);
+        pending.settle(&request.cancel).await
+    }
+
+    async fn run_all(self: &Arc<Self>, requests: &[WriteRequest]) -> Vec<Report> {
+        let admitted = requests.iter().map(|request| self.admit(request)).collect::<Vec<_>>();
+        let admitted = rules::together(requests, admitted);
+        if requests.iter().any(|request| request.dry_run) {
+            return admitted
+                .into_iter()
+                .map(|admitted| admitted.map_or_else(|report| report, rehearsed))
+                .collect();
+        }
+        let refused = admitted.iter().find_map(|admitted| admitted.as_ref().err());
+        if let Some(refused) = refused {
+            let why = format!(
+                "nothing of the call was sent, since another write of it was not: {}",
+                refused.message
+            );
+            let other = |admitted: Admitted| {
+                let requested = Some(admitted.accepted.requested);
+                Report { requested, previous: admitted.present, ..Report::new(Outcome::NotSent, why.clone()) }
+            };
+            return admitted
+                .into_iter()
+                .map(|admitted| admitted.map_or_else(|report| report, other))
+                .collect();
+        }
+        let admitted = admitted.into_iter().flatten().collect::<Vec<_>>();
+        // They leave together, so the shortest deadline holds for all.
+        let timeout = admitted.iter().map(|admitted| admitted.timeout).min().unwrap_or_default();
+        let queue = admitted.first().map(|admitted| admitted.route.queue.clone());
+        let (mut commands, mut pending) = (Vec::new(), Vec::new());
+        for (request, admitted) in requests.iter().zip(admitted) {
+            journal::intent(request, &admitted.accepted);
+            let (command, answer) = self.launch(request, admitted, timeout);
+            commands.push(command);
+            pending.push(answer.settle(&request.cancel));
+        }
+        let mut commands = commands.into_iter();
+        if let Some((first, queue)) = commands.next().zip(queue) {
+            queue.push(first.with(commands.collect()));
+        }
+        join_all(pending).await
+    }
+
+    /// A command, and what its answer needs.
+    fn launch(
+        self: &Arc<Self>,
+        request: &WriteRequest,
+        admitted: Admitted,
+        timeout: Duration,
+    ) -> (Command, Pending) {
+        let Admitted { entry, route, accepted, expect, .. } = admitted;
         let deadline = request.stamp.at + timeout;
         let ticket = Arc::new(Ticket::default());
-        let complete = |report: Report| {
-            let previous = report.previous.clone().or_else(|| ticket.previous());
-            Report { requested: requested.clone(), previous, ..report }
-        };
         let permit = ticket::Gate {
             control: Arc::clone(self),
             ticket: Arc::clone(&ticket),
@@ -158,13 +227,33 @@ impl Control {
             expect: expect.clone(),
             deadline,
         };
-        let (command, mut answer) =
-            Command::new(entry.id, accepted.effective.clone(), expect.is_some(), deadline, Box::new(permit));
-        route.queue.push(command);
+        let (command, answer) =
+            Command::new(entry.id, accepted.effective, expect.is_some(), deadline, Box::new(permit));
+        (command, Pending { ticket, requested: accepted.requested, answer, deadline, timeout })
+    }
+}
+
+/// A write on its way.
+struct Pending {
+    ticket: Arc<Ticket>,
+    requested: Value,
+    answer: oneshot::Receiver<Report>,
+    deadline: Instant,
+    timeout: Duration,
+}
+
+impl Pending {
+    /// Waits for the answer; what still waits when its deadline passes, or it is taken back, never leaves.
+    async fn settle(self, cancel: &CancellationToken) -> Report {
+        let Self { ticket, requested, mut answer, deadline, timeout } = self;
+        let complete = |report: Report| {
+            let previous = report.previous.clone().or_else(|| ticket.previous());
+            Report { requested: Some(requested.clone()), previous, ..report }
+        };
         let early = tokio::select! {
             biased;
             report = &mut answer => return complete(report.unwrap_or_else(|_closed| lost())),
-            () = request.cancel.cancelled() => "the caller cancelled it before it could be sent".to_owned(),
+            () = cancel.cancelled() => "the caller cancelled it before it could be sent".to_owned(),
             () = sleep_until(deadline) => ticket::too_late(timeout),
         };
         if ticket.abandon() {
@@ -177,6 +266,13 @@ impl Control {
             }
         })
     }
+}
+
+/// The report on a write that was not meant to be sent.
+fn rehearsed(admitted: Admitted) -> Report {
+    let text = format!("all rules passed; {} would be sent, nothing was", admitted.accepted.effective);
+    let requested = Some(admitted.accepted.requested);
+    Report { requested, previous: admitted.present, ..Report::new(Outcome::DryRun, text) }
 }
 
 /// Every command answers for itself, so this is never said; if it were, nothing better would be known.

@@ -1,6 +1,6 @@
 //! The rules that a write must pass before it may wait for its turn.
 
-use std::{cmp::Ordering, time::Duration};
+use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use rust_decimal::Decimal;
 
@@ -70,6 +70,30 @@ impl Control {
         let sample = self.store.read(id)?.sample;
         (sample.quality == Quality::Good).then_some(sample.value)
     }
+}
+
+/// What holds for writes of one call beside what holds for each: they are to one device, and to a tag each.
+pub(super) fn together(
+    requests: &[WriteRequest],
+    admitted: Vec<Result<Admitted, Report>>,
+) -> Vec<Result<Admitted, Report>> {
+    let first = admitted.iter().flatten().next().map(|admitted| Arc::clone(&admitted.entry.tag));
+    let mut seen = Vec::new();
+    let check = |(request, admitted): (&WriteRequest, Result<Admitted, Report>)| {
+        let admitted = admitted?;
+        let device = first.as_ref().map_or("", |tag| tag.path.device());
+        let text = if admitted.entry.tag.path.device() != device {
+            format!("`{}` is not on `{device}`: the writes of one call are to one device", request.tag)
+        } else if seen.contains(&admitted.entry.id) {
+            format!("`{}` is written twice in one call", request.tag)
+        } else {
+            seen.push(admitted.entry.id);
+            return Ok(admitted);
+        };
+        let requested = Some(admitted.accepted.requested);
+        Err(Report { requested, previous: admitted.present, ..reject(Rule::Companions, text) })
+    };
+    requests.iter().zip(admitted).map(check).collect()
 }
 
 /// The value that a tag is expected to hold. An integer on the device that cannot be what was written is not held.

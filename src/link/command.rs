@@ -119,8 +119,12 @@ impl Command {
         }
     }
 
-    /// Asks for the last word just before encoding; on `Err` the command must be answered with the report.
+    /// Asks for the last word just before encoding, unless it was spoken already; on `Err` the command must be answered with
+    /// the report.
     pub fn grant(&mut self, current: Option<&Value>) -> Result<(), Report> {
+        if self.granted {
+            return Ok(());
+        }
         self.permit.grant(current)?;
         self.granted = true;
         Ok(())

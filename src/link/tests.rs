@@ -18,6 +18,8 @@ use crate::model::{Outcome, Report, TagId, Value, When};
 struct Nowhere;
 
 impl Publish for Nowhere {
+    fn trouble(&self, _: Option<&str>) {}
+
     fn publish(&self, batch: &mut Vec<Update>) {
         batch.clear();
     }

@@ -153,11 +153,13 @@ pub(crate) fn parse(
 /// A file beside a profile: in the folder of the site, else built in.
 fn read_beside(path: &Path, within: &Path) -> io::Result<Vec<u8>> {
     match std::fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            EMBEDDED.get_file(within).map(|file| file.contents().to_vec()).ok_or(error)
-        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => embedded_file(within).ok_or(error),
         read => read,
     }
+}
+
+fn embedded_file(path: &Path) -> Option<Vec<u8>> {
+    EMBEDDED.get_file(path).map(|file| file.contents().to_vec())
 }
 
 /// What a profile says of a bus, its DBC file among it; where all signals of that are wanted, `tags` gets them.

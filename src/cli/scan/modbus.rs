@@ -96,7 +96,7 @@ pub(super) async fn run(args: ModbusArgs) -> anyhow::Result<ExitCode> {
 fn configured(connections: Vec<Connection>, name: &str) -> anyhow::Result<ModbusEndpoint> {
     match connection(connections, name)?.endpoint {
         Endpoint::Modbus(endpoint) => Ok(endpoint),
-        Endpoint::Mqtt(_) => bail!("the connection `{name}` is not Modbus"),
+        Endpoint::Mqtt(_) | Endpoint::Can(_) => bail!("the connection `{name}` is not Modbus"),
     }
 }
 

@@ -121,7 +121,7 @@ fn configured(connections: Vec<Connection>, name: &str) -> anyhow::Result<(MqttE
     let Connection { endpoint, devices, .. } = connection(connections, name)?;
     match endpoint {
         Endpoint::Mqtt(endpoint) => Ok((endpoint, devices)),
-        Endpoint::Modbus(_) => bail!("the connection `{name}` is not MQTT"),
+        Endpoint::Modbus(_) | Endpoint::Can(_) => bail!("the connection `{name}` is not MQTT"),
     }
 }
 

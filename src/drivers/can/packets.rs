@@ -94,7 +94,12 @@ mod tests {
     use crate::codec::can::Id;
 
     fn header(id: u32) -> Header {
-        Id::extended(id).and_then(Header::of).unwrap_or(Header { pgn: 0, source: 0, destination: None, priority: 0 })
+        Id::extended(id).and_then(Header::of).unwrap_or(Header {
+            pgn: 0,
+            source: 0,
+            destination: None,
+            priority: 0,
+        })
     }
 
     #[tokio::test(start_paused = true)]
@@ -129,6 +134,8 @@ mod tests {
         for number in 1..=2 {
             assert_eq!(packets.take(data, &packet(number), now), Step::Taken);
         }
-        assert!(matches!(packets.take(data, &packet(3), now), Step::Whole(0xFECA, payload) if payload.len() == 20));
+        assert!(
+            matches!(packets.take(data, &packet(3), now), Step::Whole(0xFECA, payload) if payload.len() == 20)
+        );
     }
 }

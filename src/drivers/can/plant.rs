@@ -39,7 +39,6 @@ pub(super) struct Plant {
 #[derive(Debug)]
 pub(super) struct Tag {
     pub(super) id: TagId,
-    pub(super) node: usize,
     pub(super) name: String,
     pub(super) point: Arc<Point>,
     pub(super) range: Option<(f64, f64)>,
@@ -65,7 +64,6 @@ pub(super) struct Heard {
 pub(super) struct Presence {
     pub(super) id: DeviceId,
     pub(super) state: DeviceState,
-    pub(super) tags: Vec<usize>,
     /// How long it may be silent; `None` where nothing says how often it sends.
     pub(super) patience: Option<Duration>,
     pub(super) heard: Option<Instant>,
@@ -107,7 +105,8 @@ impl Plant {
             for (spec, id) in device.tags.iter().zip(*ids) {
                 let place = plant.tags.len();
                 let point = Arc::clone(&spec.source);
-                let message = *messages.entry(point.message.key).or_insert_with(|| plant.add(&point.message, node));
+                let message =
+                    *messages.entry(point.message.key).or_insert_with(|| plant.add(&point.message, node));
                 if let Some(heard) = plant.messages.get_mut(message) {
                     heard.tags.push(place);
                 }
@@ -115,17 +114,16 @@ impl Plant {
                 let path = spec.tag.path.as_str();
                 let name = path.split_once('/').map_or(path, |(_, name)| name).to_owned();
                 let range = spec.tag.definition.range;
-                plant.tags.push(Tag { id: *id, node, name, point, range, feedback: None, is_read: false });
+                plant.tags.push(Tag { id: *id, name, point, range, feedback: None, is_read: false });
             }
             let own = first..plant.tags.len();
             plant.link_feedback(first);
-            let sent = |place: &usize| {
-                plant.tags.get(*place).is_some_and(|tag| tag.point.message.sending.is_none())
-            };
-            let timed = device.tags.iter().zip(own.clone()).filter(|(_, place)| sent(place));
+            let sent =
+                |place: &usize| plant.tags.get(*place).is_some_and(|tag| tag.point.message.sending.is_none());
+            let timed = device.tags.iter().zip(own).filter(|(_, place)| sent(place));
             let patience = timed.filter_map(|(spec, _)| spec.tag.definition.stale_after).max();
             let state = DeviceState::Waiting;
-            plant.nodes.push(Presence { id: *id, state, tags: own.collect(), patience, heard: None });
+            plant.nodes.push(Presence { id: *id, state, patience, heard: None });
         }
         plant
     }
@@ -155,7 +153,7 @@ impl Plant {
         }
     }
 
-    /// Takes over what a former life of the same devices knew.
+    /// Place of a tag.
     pub(super) fn place(&self, tag: TagId) -> Option<usize> {
         self.places.get(&tag).copied()
     }

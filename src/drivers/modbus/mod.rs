@@ -16,6 +16,7 @@ mod extra;
 mod form;
 mod health;
 mod holes;
+mod joint;
 mod line;
 pub mod plan;
 mod plant;

@@ -88,6 +88,8 @@ struct Recorder {
 }
 
 impl Publish for Recorder {
+    fn trouble(&self, _: Option<&str>) {}
+
     fn publish(&self, batch: &mut Vec<Update>) {
         self.updates.lock().unwrap().extend(batch.drain(..).map(|update| (Instant::now(), update)));
     }

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// What the device said to the frame.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Said {
     /// It echoed the write.
     Yes,

@@ -41,7 +41,7 @@ const TURNAROUND: Duration = Duration::from_millis(100);
 const UNSETTLED: &str = "there was less time than the device needs to settle";
 
 /// What came of sending.
-enum Sent {
+pub(super) enum Sent {
     /// The device said something that a look at it must explain.
     Said(Said),
     /// It refused the write.
@@ -53,18 +53,22 @@ enum Sent {
 }
 
 /// A write whose tag and value are settled.
-struct Order {
-    at: usize,
-    raw: Raw,
+pub(super) struct Order {
+    pub(super) at: usize,
+    pub(super) raw: Raw,
     /// What the device held before, where it was read.
-    current: Option<Value>,
+    pub(super) current: Option<Value>,
     /// The register that it is a part of, where it was read.
-    word: Option<u16>,
+    pub(super) word: Option<u16>,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
-    /// Carries out a command; an error ends the session, the command is answered in any case.
-    pub(super) async fn write(&mut self, mut command: Command) -> Result<(), End> {
+    /// Carries out a command, and those that go with it; an error ends the session, each is answered in any case.
+    pub(super) async fn write(&mut self, command: Command) -> Result<(), End> {
+        if command.is_joint() { self.write_joint(command).await } else { self.write_one(command).await }
+    }
+
+    pub(super) async fn write_one(&mut self, mut command: Command) -> Result<(), End> {
         let mut order = match self.order(&command) {
             Ok(order) => order,
             Err(report) => {
@@ -106,7 +110,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// What a command asks for, or why that cannot be done.
-    fn order(&self, command: &Command) -> Result<Order, Report> {
+    pub(super) fn order(&self, command: &Command) -> Result<Order, Report> {
         let at = self.plant.find(command.tag);
         let Some((at, entry)) = at.and_then(|at| Some((at, self.plant.entries.get(at)?))) else {
             return Err(Report::new(Outcome::NotSent, "the tag is not on this connection"));
@@ -133,7 +137,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// Permit, where it was not granted yet, and frame.
-    async fn send(&mut self, command: &mut Command, order: &Order, form: Form, granted: bool) -> Sent {
+    pub(super) async fn send(
+        &mut self,
+        command: &mut Command,
+        order: &Order,
+        form: Form,
+        granted: bool,
+    ) -> Sent {
         let not_sent = |text: &str| Sent::Over(Report::new(Outcome::NotSent, text));
         let Some(entry) = self.plant.entries.get(order.at) else { return not_sent("no such tag") };
         let unit = entry.unit;
@@ -401,7 +411,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     /// Looks at what the device holds now, in the same turn, and answers the command. A stop waits for it.
     ///
     /// Where the device needs time first, the line serves others meanwhile.
-    async fn read_back(&mut self, command: Command, order: Order, said: Said) -> Result<(), End> {
+    pub(super) async fn read_back(&mut self, command: Command, order: Order, said: Said) -> Result<(), End> {
         let Order { at, raw, current: previous, .. } = order;
         let settle = self.plant.entries.get(at).map(|entry| entry.settle).unwrap_or_default();
         let (settled, deadline) = (Instant::now() + settle, command.deadline);
@@ -461,7 +471,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Session<'_, S> {
     }
 
     /// The last word on a command. Whatever shares cells with its tag is read as soon as can be.
-    fn close(&mut self, at: usize, command: Command, report: Report) {
+    pub(super) fn close(&mut self, at: usize, command: Command, report: Report) {
         let sharers = self.plant.sharers(at);
         match report.outcome {
             Outcome::Written | Outcome::Unknown if report.value.is_none() => {

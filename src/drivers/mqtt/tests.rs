@@ -34,6 +34,8 @@ struct Told {
 }
 
 impl Publish for Arc<Told> {
+    fn trouble(&self, _: Option<&str>) {}
+
     fn publish(&self, batch: &mut Vec<Update>) {
         self.updates.lock().unwrap().append(batch);
         self.news.notify_waiters();

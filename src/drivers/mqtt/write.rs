@@ -71,8 +71,24 @@ enum End {
 }
 
 impl Session<'_> {
-    /// Carries out a command; it is answered once it is known how it ended.
-    pub(super) fn write(&mut self, mut command: Command) {
+    /// Carries out a command, and those that go with it; each is answered once it is known how it ended.
+    pub(super) fn write(&mut self, command: Command) {
+        let commands = command.split();
+        let refused = commands
+            .iter()
+            .enumerate()
+            .find_map(|(place, command)| Some((place, self.order(command).err()?)));
+        if let Some((place, report)) = refused {
+            Command::answer_all(commands, place, report);
+            return;
+        }
+        let commands = if commands.len() == 1 { Some(commands) } else { Command::grant_all(commands) };
+        for command in commands.into_iter().flatten() {
+            self.publish_one(command);
+        }
+    }
+
+    fn publish_one(&mut self, mut command: Command) {
         match self.send(&mut command) {
             Ok((number, tag, qos, until)) => {
                 self.supersede(tag);
@@ -85,22 +101,28 @@ impl Session<'_> {
         }
     }
 
-    fn send(&mut self, command: &mut Command) -> Result<(u64, usize, Qos, Option<Instant>), Report> {
+    /// The place of a command's tag, and the payload that carries it; or why there is none.
+    fn order(&self, command: &Command) -> Result<(usize, &mqtt::Command, Vec<u8>), Report> {
         let absent = || Report::new(Outcome::NotSent, "the tag is not on this connection");
         let place = self.plant.place(command.tag).ok_or_else(absent)?;
         let tag = self.plant.tags.get(place).ok_or_else(absent)?;
-        let mqtt::Command { topic, template, qos, retain, confirm, response } =
-            tag.point.command.as_ref().ok_or_else(|| {
-                Report::new(Outcome::Rejected(Rule::Access), "the tag has no topic for commands")
-            })?;
-        self.plant.number += 1;
-        let number = self.plant.number;
+        let own = tag.point.command.as_ref().ok_or_else(|| {
+            Report::new(Outcome::Rejected(Rule::Access), "the tag has no topic for commands")
+        })?;
         let payload = tag
             .point
             .field
-            .encode(&command.value, template, number)
+            .encode(&command.value, &own.template, self.plant.number)
             .map_err(|refusal| Report::new(Outcome::Rejected(refusal.rule()), refusal.to_string()))?;
-        self.fits(topic, &payload, *qos, *retain)?;
+        self.fits(&own.topic, &payload, own.qos, own.retain)?;
+        Ok((place, own, payload))
+    }
+
+    fn send(&mut self, command: &mut Command) -> Result<(u64, usize, Qos, Option<Instant>), Report> {
+        self.plant.number += 1;
+        let number = self.plant.number;
+        let (place, own, payload) = self.order(command)?;
+        let mqtt::Command { topic, qos, retain, confirm, response, .. } = own;
         let now = Instant::now();
         let left = command.deadline.saturating_duration_since(now);
         // What cannot expire within the deadline would be carried out after it.

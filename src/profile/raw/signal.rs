@@ -258,12 +258,6 @@ leaf_schema!(
     })
 );
 
-impl IdRange {
-    pub(crate) fn contains(self, id: Id) -> bool {
-        (self.first..=self.last).contains(&id)
-    }
-}
-
 impl Read for Settings {
     fn allowed() -> String {
         "a table of signals with a number, true, false or a word each, such as { Enable = 0, Mode = \"off\" }"

@@ -1,0 +1,263 @@
+//! What a frame says: values of signals, and what is the matter with the bus.
+
+use std::sync::{Arc, atomic::Ordering};
+
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::{
+    bus::{Inflow, Received},
+    packets::Step,
+    plant::{Heard, Plant, Tag},
+    session::Session,
+};
+use crate::{
+    codec::can::{BusError, Data, Frame, Reading, j1939::Header},
+    model::{DeviceState, Quality, Reason, Update, Value, When},
+};
+
+/// How a value stands where its frame was taken.
+type Judged = (Option<Value>, Quality, Option<Arc<str>>);
+
+pub(super) const BACK: &str = "no frame since the connection came back";
+
+impl Session<'_> {
+    /// Takes what came in.
+    pub(super) fn take(&mut self, inflow: &mut Inflow) {
+        if inflow.lost > 0 {
+            let lost = self.counters.lost.fetch_add(inflow.lost, Ordering::Relaxed) + inflow.lost;
+            self.trouble(Some(format!(
+                "{} frames were lost before they could be read, {lost} in all",
+                inflow.lost
+            )));
+        }
+        self.counters.garbled.fetch_add(inflow.garbled, Ordering::Relaxed);
+        if inflow.refused > 0 {
+            self.counters.exceptions.fetch_add(inflow.refused, Ordering::Relaxed);
+            self.trouble(Some("the adapter refused what it was told".to_owned()));
+        }
+        if let Some(news) = inflow.news.take() {
+            self.trouble(news);
+        }
+        (inflow.lost, inflow.garbled, inflow.refused) = (0, 0, 0);
+        for received in inflow.frames.drain(..) {
+            self.frame(&received);
+        }
+        self.publish();
+    }
+
+    fn frame(&mut self, received: &Received) {
+        match &received.frame {
+            Frame::Data(data) => {
+                self.counters.messages.fetch_add(1, Ordering::Relaxed);
+                if received.is_own {
+                    self.echoed(data);
+                } else if self.is_off {
+                    self.recover();
+                }
+                self.data(data, received.at, received.is_own);
+            }
+            Frame::Remote { .. } => {
+                self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+            Frame::Error(error) => self.fault(error),
+        }
+    }
+
+    /// Takes a frame of others, or one of ours that was on the bus.
+    pub(super) fn data(&mut self, data: &Data, at: Instant, is_own: bool) {
+        let payload = data.payload.bytes();
+        if let Some(sender) = self.plant.senders.get_mut(&data.id).filter(|_| !is_own) {
+            sender.received = Some(payload.to_vec());
+        }
+        let messages = self.plant.of_frame(data.id);
+        let mut is_known = !messages.is_empty();
+        for message in messages {
+            self.message(message, payload, at, is_own);
+        }
+        if let Some(header) = Header::of(data.id).filter(|_| self.plant.has_groups()) {
+            match self.packets.take(header, payload, at) {
+                Step::Other => {}
+                Step::Taken => is_known = true,
+                Step::Broken => {
+                    self.counters.garbled.fetch_add(1, Ordering::Relaxed);
+                    is_known = true;
+                }
+                Step::Whole(pgn, payload) => {
+                    for message in self.plant.of_group(pgn, header.source).to_vec() {
+                        self.message(message, &payload, at, is_own);
+                    }
+                    is_known = true;
+                }
+            }
+        }
+        if !is_known {
+            self.counters.dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn message(&mut self, place: usize, payload: &[u8], at: Instant, is_own: bool) {
+        let Plant { messages, tags, nodes, .. } = &mut *self.plant;
+        let Some(heard) = messages.get_mut(place) else { return };
+        let (spoilt, is_still) = heard.check(payload, is_own);
+        if spoilt.is_some() {
+            self.counters.garbled.fetch_add(1, Ordering::Relaxed);
+        }
+        let node = heard.node;
+        for place in &heard.tags {
+            let Some(tag) = tags.get_mut(*place) else { continue };
+            let Some((value, quality, detail)) = tag.judge(payload, spoilt.as_ref(), is_still) else {
+                continue;
+            };
+            let is_value = value.as_ref().is_some_and(|value| *value != Value::Null);
+            tag.is_read |= is_value;
+            let update = Update { tag: tag.id, value: value.clone(), quality, detail, at: When::At(at) };
+            self.batch.push(update);
+            if let Some(value) = value.filter(|_| is_value && !is_own && spoilt.is_none()) {
+                self.observed.push((*place, value));
+            }
+        }
+        if let Some(presence) = nodes.get_mut(node).filter(|_| !is_own) {
+            presence.heard = Some(at);
+            if presence.state != DeviceState::Online {
+                presence.state = DeviceState::Online;
+                self.sink.device(presence.id, DeviceState::Online, None);
+            }
+        }
+        self.observe();
+    }
+
+    /// What a controller or adapter tells of the bus.
+    fn fault(&mut self, error: &BusError) {
+        self.counters.errors.fetch_add(1, Ordering::Relaxed);
+        if error.is_overflow() {
+            self.counters.lost.fetch_add(1, Ordering::Relaxed);
+        }
+        if error.is_bus_off() {
+            self.go_off(error);
+        } else if error.is_restart() {
+            self.recover();
+            self.trouble(None);
+            return;
+        }
+        self.trouble(Some(error.to_string()));
+    }
+
+    /// The controller takes no part any more: nothing is heard, and nothing sent.
+    fn go_off(&mut self, error: &BusError) {
+        if std::mem::replace(&mut self.is_off, true) {
+            return;
+        }
+        let detail: Arc<str> = error.to_string().into();
+        warn!("{detail}");
+        let off = Quality::Bad(Reason::NotConnected);
+        let updates = self.plant.tags.iter().map(|tag| tag.say(off, Some(Arc::clone(&detail))));
+        self.batch.extend(updates);
+        for presence in &mut self.plant.nodes {
+            presence.state = DeviceState::NotConnected;
+            presence.heard = None;
+            self.sink.device(presence.id, presence.state, Some(&detail));
+        }
+    }
+
+    /// The controller takes part again.
+    fn recover(&mut self) {
+        if !std::mem::replace(&mut self.is_off, false) {
+            return;
+        }
+        self.trouble(None);
+        self.doubt("no frame since the bus is back");
+    }
+
+    /// Nothing that is known is new.
+    pub(super) fn doubt(&mut self, why: &str) {
+        let why: Arc<str> = why.into();
+        for tag in &self.plant.tags {
+            let update = if tag.is_read {
+                tag.say(Quality::Uncertain(Reason::Stale), Some(Arc::clone(&why)))
+            } else {
+                tag.say(Quality::Bad(Reason::NeverRead), None)
+            };
+            self.batch.push(update);
+        }
+        for presence in &mut self.plant.nodes {
+            presence.state = DeviceState::Waiting;
+            presence.heard = None;
+            self.sink.device(presence.id, presence.state, None);
+        }
+    }
+
+    /// Tells what is the matter with the link, once.
+    pub(super) fn trouble(&mut self, detail: Option<String>) {
+        if self.told != detail {
+            self.sink.trouble(detail.as_deref());
+            self.told = detail;
+        }
+    }
+}
+
+impl Heard {
+    /// What is wrong with a payload as a whole, and whether its counter stands still.
+    fn check(&mut self, payload: &[u8], is_own: bool) -> (Option<Arc<str>>, bool) {
+        if let Some(guard) = self.message.checksum {
+            match guard.is_right(payload) {
+                Some(true) => {}
+                Some(false) => return (Some("the checksum of the frame is wrong".into()), false),
+                None => return (Some("the frame ends before its checksum".into()), false),
+            }
+        }
+        let Some(count) = self.message.counter.and_then(|place| place.read(payload)) else {
+            return (None, false);
+        };
+        let is_still = self.count.replace(count) == Some(count);
+        (None, is_still && !is_own)
+    }
+}
+
+impl Tag {
+    /// What a payload makes of it; `None` where the signal is not in this frame.
+    fn judge(&self, payload: &[u8], spoilt: Option<&Arc<str>>, is_still: bool) -> Option<Judged> {
+        let spoil = |why: Arc<str>| Some((None, Quality::Bad(Reason::DecodeError), Some(why)));
+        if let Some(why) = spoilt {
+            return spoil(Arc::clone(why));
+        }
+        for condition in &self.point.conditions {
+            match condition.holds(payload) {
+                Some(true) => {}
+                Some(false) => return None,
+                None => {
+                    return spoil(
+                        format!("a frame of {} bytes ends before its multiplexer", payload.len()).into(),
+                    );
+                }
+            }
+        }
+        let bad = |reason, detail| Some((Some(Value::Null), Quality::Bad(reason), detail));
+        match self.point.signal.read(payload) {
+            Reading::Short => spoil(format!("a frame of {} bytes ends before it", payload.len()).into()),
+            Reading::NotAvailable => bad(Reason::NotAvailable, None),
+            Reading::Error => bad(Reason::DeviceError, Some("its sender says that it is in error".into())),
+            Reading::Fault(fault) => bad(fault.reason(), Some(fault.to_string().into())),
+            Reading::Value(value, word) => {
+                let outside = self.range.filter(|(low, high)| value.exceeds(*low, *high));
+                let (quality, detail) = match outside {
+                    Some((low, high)) => {
+                        let detail = word.unwrap_or_else(|| format!("outside {low} to {high}").into());
+                        (Quality::Bad(Reason::OutOfRange), Some(detail))
+                    }
+                    None if is_still => {
+                        let detail = "the counter of its message stands still".into();
+                        (Quality::Uncertain(Reason::Stale), Some(detail))
+                    }
+                    None => (Quality::Good, word),
+                };
+                Some((Some(value), quality, detail))
+            }
+        }
+    }
+
+    /// A quality without a value.
+    pub(super) fn say(&self, quality: Quality, detail: Option<Arc<str>>) -> Update {
+        Update { tag: self.id, value: None, quality, detail, at: When::Unknown }
+    }
+}
