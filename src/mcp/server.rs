@@ -32,7 +32,7 @@ fieldbridge connects you to a real plant: tags are measured values and setpoints
 3. Look at quality before you use a value: good can be trusted; uncertain and bad say why in reason and detail. \
 age_ms is how old the value is. Never present a bad or stale value as the present state.
 4. Write only what you were asked to, with write_tag: read first, try dry_run, give expect (the value you read) and a \
-reason. Values are in the tag's own unit; min and max of list_tags are hard limits.
+reason; what must change together goes into one write_tags. Values are in the tag's own unit; min and max of list_tags are hard limits.
 5. Look at outcome: confirmed and written are done, and value is what the device now holds. rejected names the rule; do \
 not try to get round it. Never repeat a write that ended as unknown or differs before you have read the tag.
 6. To watch a value subscribe to fieldbridge://tags/{path} where you can; otherwise read again after a few seconds. \

@@ -51,7 +51,7 @@ def finish(bridge: Bridge) -> tuple[Answers, list[dict[str, Any]]]:
 
 
 def is_list(answer: dict[str, Any]) -> bool:
-    return len(answer["result"]["tools"]) == 4
+    return len(answer["result"]["tools"]) == 5
 
 
 def test_1_early_set_level(play: Any) -> None:

@@ -143,7 +143,7 @@ async fn requests_of_2026_need_no_session() {
     let discovered = site.modern("server/discover", json!({})).await.message().await;
     assert!(discovered["result"]["supportedVersions"].is_array(), "{discovered}");
     let listed = site.modern("tools/list", json!({})).await.message().await;
-    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 4);
+    assert_eq!(listed["result"]["tools"].as_array().unwrap().len(), 5);
     assert_eq!(listed["result"]["resultType"], "complete");
     let call = json!({ "name": "read_tags", "arguments": { "tags": ["boiler/setpoint"] } });
     let mut answer = site.modern("tools/call", call).await;

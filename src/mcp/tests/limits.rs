@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use super::{client::Pipes, plant::Plant};
 use crate::model::Value;
 
-const TOOLS: [&str; 4] = ["list_devices", "list_tags", "read_tags", "write_tag"];
+const TOOLS: [&str; 5] = ["list_devices", "list_tags", "read_tags", "write_tag", "write_tags"];
 
 async fn tools(many: usize) -> Json {
     let plant = Plant::new(many);
@@ -52,7 +52,7 @@ async fn the_tools_are_few_plain_and_do_not_depend_on_the_tags() {
         assert_eq!(input["type"], "object", "{name}");
         assert!(input["properties"].is_object(), "{name}");
         check_input(input, name);
-        let read_only = name != "write_tag";
+        let read_only = !name.starts_with("write_tag");
         let hints = &tool["annotations"];
         assert_eq!(hints["readOnlyHint"], read_only, "{name}");
         assert_eq!(hints["destructiveHint"], !read_only, "{name}");
@@ -124,6 +124,14 @@ fn calls() -> Vec<(&'static str, Json)> {
         ("read_tags", json!({ "tags": [endless] })),
         ("list_tags", json!({ "filter": endless })),
         ("write_tag", json!({})),
+        ("write_tags", json!({})),
+        ("write_tags", json!({ "writes": [] })),
+        ("write_tags", json!({ "writes": [{ "tag": "boiler/setpoint" }] })),
+        ("write_tags", json!({ "writes": [{ "tag": "boiler/setpoint", "value": 50 }] })),
+        (
+            "write_tags",
+            json!({ "writes": [{ "tag": "nothing", "value": 50 }, { "tag": "boiler/setpoint", "value": 50 }] }),
+        ),
     ]
 }
 

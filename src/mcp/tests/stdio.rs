@@ -29,7 +29,7 @@ fn by_id(messages: &[Json], id: impl Into<Json>) -> &Json {
 }
 
 fn has_tools(message: &Json) -> bool {
-    message["result"]["tools"].as_array().is_some_and(|tools| tools.len() == 4)
+    message["result"]["tools"].as_array().is_some_and(|tools| tools.len() == 5)
 }
 
 #[tokio::test]

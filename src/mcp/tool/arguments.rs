@@ -74,6 +74,21 @@ impl Arguments {
             .collect()
     }
 
+    /// One to `most` objects, each with arguments of its own.
+    pub(super) fn objects(&self, name: &str, most: usize) -> Result<Vec<Self>, Problem> {
+        let allowed = format!("an array of 1 to {most} objects");
+        let Some(value) = self.get(name) else { return Err(missing(name, &allowed)) };
+        let Json::Array(items) = value else { return Err(wrong(name, value, &allowed)) };
+        if items.is_empty() || items.len() > most {
+            return Err(format!("`{name}` has {} items: allowed is {allowed}", items.len()));
+        }
+        let object = |item: &Json| match item {
+            Json::Object(object) => Ok(Self(object.clone())),
+            other => Err(wrong(name, other, &allowed)),
+        };
+        items.iter().map(object).collect()
+    }
+
     /// A value to write, as text. A number becomes the text that it was written as; an array the JSON of such.
     pub(super) fn value(&self, name: &str) -> Result<Option<String>, Problem> {
         let text = match self.get(name) {

@@ -6,6 +6,7 @@ mod arguments;
 mod list;
 mod read;
 mod schema;
+mod together;
 mod write;
 
 use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Tool};
@@ -39,7 +40,7 @@ struct Answer {
 
 impl Tools {
     pub(super) fn new() -> Self {
-        Self(vec![list::devices_tool(), list::tags_tool(), read::tool(), write::tool()])
+        Self(vec![list::devices_tool(), list::tags_tool(), read::tool(), write::tool(), together::tool()])
     }
 
     pub(super) fn all(&self) -> &[Tool] {
@@ -70,6 +71,10 @@ pub(super) async fn call(
         write::NAME => match write::Wanted::parse(&arguments) {
             Ok(wanted) => write::call(mcp, &catalogue, wanted, call).await,
             Err(problem) => write::misused(&arguments, &problem, &call),
+        },
+        together::NAME => match together::Wanted::parse(&arguments) {
+            Ok(wanted) => together::call(mcp, &catalogue, wanted, call).await,
+            Err(problem) => together::misused(&problem, &call),
         },
         _ => return None,
     };

@@ -31,7 +31,7 @@ pub(super) struct Wanted {
 }
 
 #[derive(Debug, Serialize)]
-struct Row<'a> {
+pub(super) struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tag: Option<&'a str>,
     outcome: &'static str,
@@ -75,7 +75,18 @@ pub(super) fn tool() -> Tool {
         },
         "required": ["tag", "value"]
     });
-    let output = json!({
+    let description = "Writes one value to one tag of the real plant, within the limits that its owner set, and reads \
+                       it back. Read the tag first; use dry_run to see whether the rules allow it, and expect to write \
+                       only if nobody changed it meanwhile. outcome says how it ended: never repeat a write whose \
+                       outcome is unknown or differs without reading the tag first.";
+    let annotations =
+        ToolAnnotations::new().read_only(false).destructive(true).idempotent(true).open_world(true);
+    schema::tool(NAME, "Write a tag", description, input, outcome(), annotations)
+}
+
+/// How one write ended, as a schema.
+pub(super) fn outcome() -> Json {
+    json!({
         "type": "object",
         "properties": {
             "tag": schema::text("Path of the tag."),
@@ -91,20 +102,13 @@ pub(super) fn tool() -> Tool {
             "label": schema::text("Word for value, where it has one."),
             "previous": { "description": "The value before, where it is known. A long array may be left out." },
             "unit": schema::text("Engineering unit of the values."),
-            "acknowledged_by": schema::text("Who said that the write was taken: device or broker."),
+            "acknowledged_by": schema::text("Who said that the write was taken: device, broker or bus."),
             "rule": schema::text("The rule that rejected it; arguments where the call itself is wrong."),
             "code": { "type": "integer", "description": "The device's own code of a refusal." },
             "message": schema::text("What happened, in one sentence.")
         },
         "required": ["outcome", "message"]
-    });
-    let description = "Writes one value to one tag of the real plant, within the limits that its owner set, and reads \
-                       it back. Read the tag first; use dry_run to see whether the rules allow it, and expect to write \
-                       only if nobody changed it meanwhile. outcome says how it ended: never repeat a write whose \
-                       outcome is unknown or differs without reading the tag first.";
-    let annotations =
-        ToolAnnotations::new().read_only(false).destructive(true).idempotent(true).open_world(true);
-    schema::tool(NAME, "Write a tag", description, input, output, annotations)
+    })
 }
 
 impl Wanted {
@@ -139,32 +143,10 @@ pub(super) async fn call(mcp: &Mcp, catalogue: &Catalogue, wanted: Wanted, call:
 }
 
 fn answer(path: &str, tag: Option<&Tag>, report: &Report) -> Answer {
-    let Report { outcome, requested, value, previous, acknowledged_by, code, message } = report;
-    let kind = tag.map_or(Kind::Float64, |tag| tag.definition.kind);
-    let json = |value: &Option<Value>| value.as_ref().map(|value| json::value(value, kind));
-    let row = Row {
-        tag: Some(path),
-        outcome: outcome.name(),
-        requested: json(requested),
-        value: json(value),
-        label: tag.zip(value.as_ref()).and_then(|(tag, value)| json::label(tag, value)),
-        previous: json(previous),
-        unit: tag.and_then(|tag| tag.definition.unit.as_deref()),
-        acknowledged_by: acknowledged_by.map(Party::name),
-        rule: match outcome {
-            Outcome::Rejected(rule) => Some(rule.name()),
-            _ => None,
-        },
-        code: *code,
-        message: shorten(message),
-    };
-    let failed = !outcome.is_success();
+    let row = Row::new(path, tag, report);
+    let failed = !report.outcome.is_success();
     let answer = row.answer(failed);
-    if answer.text.len() <= ANSWER_BYTES {
-        return answer;
-    }
-    // The caller knows what was asked for, and reads what is held.
-    Row { requested: None, previous: None, ..row }.answer(failed)
+    if answer.text.len() <= ANSWER_BYTES { answer } else { row.brief().answer(failed) }
 }
 
 /// A message that repeats a whole array says no more than its beginning.
@@ -178,15 +160,7 @@ fn shorten(message: &str) -> Cow<'_, str> {
 
 /// The answer to a call whose arguments are wrong: no rule was asked, and nothing was sent.
 pub(super) fn misused(arguments: &Arguments, problem: &str, call: &Call) -> Answer {
-    tracing::warn!(
-        target: "fieldbridge::write",
-        stamp = call.stamp.number,
-        caller = call.caller,
-        outcome = "rejected",
-        rule = "arguments",
-        said = problem,
-        "write ended"
-    );
+    log_misuse(problem, call);
     let row = Row {
         tag: arguments.text("tag").ok().flatten(),
         outcome: "rejected",
@@ -203,7 +177,46 @@ pub(super) fn misused(arguments: &Arguments, problem: &str, call: &Call) -> Answ
     row.answer(true)
 }
 
-impl Row<'_> {
+pub(super) fn log_misuse(problem: &str, call: &Call) {
+    tracing::warn!(
+        target: "fieldbridge::write",
+        stamp = call.stamp.number,
+        caller = call.caller,
+        outcome = "rejected",
+        rule = "arguments",
+        said = problem,
+        "write ended"
+    );
+}
+
+impl<'a> Row<'a> {
+    pub(super) fn new(path: &'a str, tag: Option<&'a Tag>, report: &'a Report) -> Self {
+        let Report { outcome, requested, value, previous, acknowledged_by, code, message } = report;
+        let kind = tag.map_or(Kind::Float64, |tag| tag.definition.kind);
+        let json = |value: &Option<Value>| value.as_ref().map(|value| json::value(value, kind));
+        Self {
+            tag: Some(path),
+            outcome: outcome.name(),
+            requested: json(requested),
+            value: json(value),
+            label: tag.zip(value.as_ref()).and_then(|(tag, value)| json::label(tag, value)),
+            previous: json(previous),
+            unit: tag.and_then(|tag| tag.definition.unit.as_deref()),
+            acknowledged_by: acknowledged_by.map(Party::name),
+            rule: match outcome {
+                Outcome::Rejected(rule) => Some(rule.name()),
+                _ => None,
+            },
+            code: *code,
+            message: shorten(message),
+        }
+    }
+
+    /// Without what a caller knows who asked for it, and what can be long.
+    pub(super) fn brief(self) -> Self {
+        Self { requested: None, previous: None, ..self }
+    }
+
     fn answer(&self, failed: bool) -> Answer {
         let structured = serde_json::to_value(self).unwrap_or_default();
         let text = serde_json::to_string(self).unwrap_or_default();
