@@ -126,3 +126,6 @@ impl std::fmt::Debug for Connection {
         f.write_str("Connection")
     }
 }
+
+#[cfg(test)]
+mod tests;

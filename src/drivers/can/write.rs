@@ -45,13 +45,14 @@ pub(super) struct Open {
     seen: Option<Value>,
     /// Until when feedback is waited for.
     until: Option<Instant>,
+    /// Whether a later write to its tag left: feedback would be of that one.
+    is_followed: bool,
 }
 
 /// What is left to say of an open write when its time is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Due,
-    Later,
     Connection,
 }
 
@@ -247,16 +248,25 @@ impl Session<'_> {
             self.supersede(tag);
             let feedback = self.plant.tags.get(tag).and_then(|tag| tag.feedback);
             let until = feedback.map(|(_, within)| command.deadline.min(now + within));
-            self.open.push(Open { command, tag, number, is_taken: false, seen: None, until });
+            self.open.push(Open {
+                command,
+                tag,
+                number,
+                is_taken: false,
+                seen: None,
+                until,
+                is_followed: false,
+            });
         }
         self.check_delivered();
     }
 
     /// Of two writes to one tag nothing tells which one feedback reports.
     fn supersede(&mut self, tag: usize) {
-        while let Some(place) = self.open.iter().position(|open| open.tag == tag) {
-            self.close(place, End::Later);
+        for open in self.open.iter_mut().filter(|open| open.tag == tag) {
+            (open.until, open.is_followed) = (None, true);
         }
+        self.settle();
     }
 
     /// One of our frames was on the bus.
@@ -444,7 +454,7 @@ impl Session<'_> {
         let feedback = self.plant.tags.get(open.tag).and_then(|tag| tag.feedback);
         let feedback =
             feedback.and_then(|(place, _)| self.plant.tags.get(place)).map(|tag| tag.name.as_str());
-        if let (Some(name), true) = (feedback, self.is_reported(open)) {
+        if let (Some(name), true) = (feedback, self.is_reported(open) && !open.is_followed) {
             let acknowledged_by = party.filter(|_| open.is_taken);
             let value = Some(open.command.value.clone());
             return Report {
@@ -458,7 +468,6 @@ impl Session<'_> {
                 End::Connection => {
                     "the connection ended before the frame came back from the bus; it is not repeated"
                 }
-                End::Later => "a later write to this tag followed before the frame came back from the bus",
                 End::Due if has_echo => {
                     "the frame did not come back from the bus before its deadline: it may still leave once the bus takes it"
                 }
@@ -469,12 +478,14 @@ impl Session<'_> {
         let base = |outcome, text: String| Report { acknowledged_by: party, ..Report::new(outcome, text) };
         let outcome = if party.is_some() { Outcome::Written } else { Outcome::Sent };
         match (feedback, &open.seen, end) {
+            (Some(_), ..) if open.is_followed => {
+                base(outcome, format!("{taken}; a later write to this tag followed"))
+            }
             (Some(name), Some(seen), End::Due) => {
                 let text = format!("{taken}, but {name} reports {seen}");
                 Report { value: Some(seen.clone()), ..base(Outcome::Differs, text) }
             }
             (Some(name), _, End::Due) => base(outcome, format!("{taken}; {name} did not report it in time")),
-            (Some(_), _, End::Later) => base(outcome, format!("{taken}; a later write to this tag followed")),
             (Some(_), _, End::Connection) => base(outcome, format!("{taken}; the connection ended")),
             (None, ..) => base(outcome, taken.to_owned()),
         }
