@@ -16,6 +16,8 @@ mod text;
 
 #[cfg(test)]
 mod samples;
+#[cfg(test)]
+mod tests;
 
 pub use bits::{ByteOrder, Place};
 pub use frame::{BusError, Data, Fd, Frame, Id, Payload, dlc, fd_length, is_fd_length};

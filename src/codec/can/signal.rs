@@ -106,7 +106,11 @@ impl Signal {
             }
             _ => Part::Narrow(length),
         };
-        let scale = Scale::Linear { factor: spec.factor, offset: spec.offset };
+        // Where all raw numbers stand for one value, the codec is for these themselves.
+        let scale = match spec.factor.is_zero() {
+            true => Scale::NONE,
+            false => Scale::Linear { factor: spec.factor, offset: spec.offset },
+        };
         let format = Format { part, scale, not_available: spec.not_available.clone(), ..Format::plain(kind) };
         let codec = format.codec();
         if codec.is_exact() { Ok(Self { spec, codec }) } else { Err(Unfit::TooWide) }
@@ -139,6 +143,11 @@ impl Signal {
         self.spec.factor.is_zero()
     }
 
+    /// The one value of a signal that has no other.
+    fn constant(&self) -> Value {
+        self.spec.offset.to_string().parse().map_or(Value::Null, Value::F64)
+    }
+
     /// What a payload says of it.
     #[must_use]
     pub fn read(&self, payload: &[u8]) -> Reading {
@@ -159,6 +168,7 @@ impl Signal {
             }
         }
         match self.codec.value(bits) {
+            Ok(_) if self.is_constant() => Reading::Value(self.constant(), self.word(bits).cloned()),
             Ok(value) => Reading::Value(value, self.word(bits).cloned()),
             Err(Fault::NotAvailable) => Reading::NotAvailable,
             Err(fault) => Reading::Fault(fault),
@@ -167,6 +177,9 @@ impl Signal {
 
     /// The bits that hold a value, or the nearest to it that they can.
     pub fn bits(&self, value: &Value) -> Result<u64, Refusal> {
+        if self.is_constant() {
+            return Err(constant(&value.to_string()));
+        }
         self.codec.bits_of(value)
     }
 
@@ -192,6 +205,9 @@ impl Signal {
 
 impl Setpoint for Signal {
     fn accept(&self, text: &str) -> Result<Accepted, Refusal> {
+        if self.is_constant() {
+            return Err(constant(text));
+        }
         let labels = self.spec.labels.as_ref();
         let accepted = match labels.and_then(|labels| labels.number(text)).and_then(|number| self.raw(number))
         {
@@ -212,4 +228,8 @@ impl Setpoint for Signal {
             _ => Ok(accepted),
         }
     }
+}
+
+fn constant(text: &str) -> Refusal {
+    Refusal::Type { text: text.to_owned(), allowed: "writable here: the signal has factor 0" }
 }
