@@ -4,6 +4,7 @@ pub mod check;
 #[cfg(feature = "simulators")]
 mod demo;
 pub mod log;
+mod replay;
 pub mod scan;
 mod serve;
 mod signals;
@@ -16,7 +17,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::config;
 
-/// Serves industrial devices (Modbus, MQTT) to AI assistants over the Model Context Protocol.
+/// Serves industrial devices (Modbus, MQTT, CAN) to AI assistants over the Model Context Protocol.
 #[derive(Debug, Parser)]
 #[command(version, about, arg_required_else_help = true)]
 pub struct Cli {
@@ -36,6 +37,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// Check a site file and the profiles it uses, and show what they mean
     Check(CheckArgs),
+    /// Serve the CAN buses of a site from a log instead of the plant, at its own pace or faster
+    Replay(ReplayArgs),
     /// Look around on a network of devices: what answers, and what can be read there
     Scan(scan::ScanArgs),
     /// Run the simulators alone, so that other software can connect
@@ -72,6 +75,28 @@ pub struct CheckArgs {
     /// Site file
     #[arg(long, value_name = "FILE")]
     pub config: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// Log of candump
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// Site file; of its connections only CAN buses are served, and nothing can be written
+    #[arg(long, value_name = "FILE")]
+    pub config: PathBuf,
+    /// How fast: 1 is the log's own pace, 10 ten times as fast, 0 as fast as can be
+    #[arg(long, value_name = "N", default_value_t = 1.0)]
+    pub speed: f64,
+    /// Begin again when the log is over
+    #[arg(long)]
+    pub repeat: bool,
+    /// Serve Streamable HTTP at this loopback address, whatever the site file says
+    #[arg(long, value_name = "ADDR", value_parser = config::http_address)]
+    pub http: Option<SocketAddr>,
+    /// Serve stdio as well (without HTTP, stdio is served anyway)
+    #[arg(long)]
+    pub stdio: bool,
 }
 
 #[cfg(feature = "simulators")]
@@ -117,6 +142,7 @@ impl Command {
             #[cfg(feature = "simulators")]
             Self::Demo(args) => demo::run(args).await,
             Self::Check(args) => check::run(&args),
+            Self::Replay(args) => replay::run(args).await,
             Self::Scan(args) => scan::run(args).await,
             #[cfg(feature = "simulators")]
             Self::Simulate(args) => simulate::run(args).await,

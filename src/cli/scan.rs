@@ -2,6 +2,7 @@
 //!
 //! Owns arguments, progress and the end; what is asked is the drivers' matter.
 
+mod can;
 mod file;
 mod modbus;
 mod mqtt;
@@ -26,12 +27,15 @@ pub enum Network {
     Modbus(modbus::ModbusArgs),
     /// Listen which topics there are at an MQTT broker, and what their payloads hold; publishes nothing
     Mqtt(mqtt::MqttArgs),
+    /// Listen which frames there are on a CAN bus, and which messages of DBC files they are; sends nothing
+    Can(can::CanArgs),
 }
 
 pub(super) async fn run(args: ScanArgs) -> anyhow::Result<ExitCode> {
     match args.network {
         Network::Modbus(args) => modbus::run(args).await,
         Network::Mqtt(args) => mqtt::run(args).await,
+        Network::Can(args) => can::run(args).await,
     }
 }
 

@@ -1,9 +1,11 @@
 //! A connection as one text, such as `tcp://192.168.0.10:502`, for commands that need no site file.
 
+mod can;
 mod mqtt;
 
 use std::{path::PathBuf, time::Duration};
 
+pub use can::can_address;
 pub use mqtt::mqtt_address;
 
 use super::{
@@ -24,6 +26,11 @@ pub enum AddressError {
          wss://host:port/mqtt?ca=ca.pem"
     )]
     Broker(String),
+    #[error(
+        "`{0}` is no address of a bus: allowed is socketcan://can0, slcan:///dev/ttyACM0?bitrate=500000, \
+         slcan-tcp://host:port?bitrate=500000, socketcand://host:port/can0 or candump://FILE"
+    )]
+    Bus(String),
     #[error("`{host}` in {scheme}://{host}: allowed is {allowed}")]
     Host { scheme: &'static str, host: String, allowed: &'static str },
     #[error("rtu:// names no port: allowed is its path, such as rtu:///dev/ttyUSB0 or rtu://COM3")]

@@ -34,7 +34,14 @@ pub enum Adapter {
     /// A bus in this process.
     Virtual { bus: String },
     /// A log of candump.
-    Replay { file: PathBuf, speed: f64, repeat: bool },
+    Replay {
+        file: PathBuf,
+        /// The bus of a log of several; `None` takes all.
+        channel: Option<String>,
+        /// 1 is the log's own pace, 0 as fast as can be.
+        speed: f64,
+        repeat: bool,
+    },
 }
 
 /// What carries slcan.

@@ -19,7 +19,7 @@ mod site;
 #[cfg(test)]
 mod tests;
 
-pub use address::{AddressError, modbus_address, mqtt_address};
+pub use address::{AddressError, can_address, modbus_address, mqtt_address};
 pub use broker::{Announce, Login, MqttEndpoint, MqttVersion, Secret};
 pub use can::{Adapter, CanDevice, CanEndpoint, Stream};
 pub(crate) use document::Document;

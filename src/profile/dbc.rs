@@ -1,11 +1,32 @@
 //! DBC files: messages of a bus, and the signals in them.
 //!
 //! Owns what such a file says. Must not know tags, devices or buses.
+//!
+//! The way goes from bytes to text (`text`), to its statements (`statement`), to what each says (`read`), and to messages
+//! (`build`). The parser gets statements one by one, so that a fault costs its own statement, each has its line, and time
+//! grows no faster than the file.
+
+mod attribute;
+mod build;
+mod index;
+mod layout;
+mod overlap;
+mod read;
+mod refer;
+mod select;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod text;
 
 use std::{sync::Arc, time::Duration};
 
 use rust_decimal::Decimal;
 
+use self::{
+    build::Builder,
+    statement::{Kind, Statements},
+};
 pub use crate::codec::can::Number;
 use crate::codec::can::{Id, Place};
 
@@ -83,13 +104,102 @@ pub struct Warning {
     pub text: String,
 }
 
-/// Why a file cannot be used.
+/// A file that cannot be used at all.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("stub")]
-pub struct DbcError;
+pub enum DbcError {
+    #[error("no text: neither UTF-8, Windows-1252 nor UTF-16 with a byte order mark")]
+    NotText,
+    #[error("line {line}: {problem}")]
+    Broken {
+        /// Counted from 1.
+        line: usize,
+        problem: String,
+    },
+}
+
+/// Most warnings of one file.
+const MOST_WARNINGS: usize = 1000;
 
 impl Dbc {
-    pub fn parse(_bytes: &[u8]) -> Result<Self, DbcError> {
-        Err(DbcError)
+    /// Reads a file and leaves out what cannot be used, with a warning each.
+    ///
+    /// The text is UTF-8 or Windows-1252, or UTF-16 with a byte order mark. Warnings come in the order of lines, those on
+    /// the whole file first; of more than 1,000, one last tells how many there are.
+    pub fn parse(bytes: &[u8]) -> Result<Self, DbcError> {
+        let text = text::decode(bytes).ok_or(DbcError::NotText)?;
+        let mut notes = Notes::default();
+        let mut builder = Builder::new();
+        let mut statements = Statements::new(&text);
+        let mut first = None;
+        let mut is_dbc = false;
+        while let Some(statement) = statements.next() {
+            is_dbc |= statement.kind != Kind::Unknown;
+            match read::read(&statement) {
+                Ok((entry, doubt)) => {
+                    if let Some(doubt) = doubt {
+                        builder.doubt(&statement, &doubt, &mut notes);
+                    }
+                    builder.add(statement.line, entry, &mut notes);
+                }
+                Err(unread) => {
+                    builder.lose(&statement, &unread, &mut notes);
+                    if !is_dbc {
+                        first.get_or_insert_with(|| (statement.line, statement.head()));
+                    }
+                }
+            }
+            if statement.is_torn() {
+                statements.resume(&statement)?;
+            }
+        }
+        if let Some((line, head)) = first.filter(|_| !is_dbc) {
+            return Err(DbcError::Broken { line, problem: format!("`{head}` is no DBC file") });
+        }
+        let messages = builder.finish(&mut notes);
+        if messages.is_empty() {
+            notes.add_file("has no messages");
+        }
+        Ok(Self { messages, warnings: notes.finish() })
+    }
+}
+
+/// Collects warnings.
+#[derive(Debug, Default)]
+struct Notes {
+    warnings: Vec<Warning>,
+    dropped: usize,
+}
+
+impl Notes {
+    fn add(&mut self, line: usize, text: String) {
+        self.push(Warning { line: Some(line), text });
+    }
+
+    /// Of the whole file.
+    fn add_file(&mut self, problem: &str) {
+        self.push(Warning { line: None, text: format!("the file {problem}") });
+    }
+
+    fn push(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+        if self.warnings.len() >= 4 * MOST_WARNINGS {
+            self.cut();
+        }
+    }
+
+    /// Keeps the first in the file.
+    fn cut(&mut self) {
+        self.warnings.sort_by_key(|warning| warning.line);
+        self.dropped += self.warnings.len().saturating_sub(MOST_WARNINGS);
+        self.warnings.truncate(MOST_WARNINGS);
+    }
+
+    fn finish(mut self) -> Vec<Warning> {
+        self.cut();
+        if self.dropped > 0 {
+            let text = format!("{} more warnings are not shown", self.dropped);
+            self.warnings.push(Warning { line: None, text });
+        }
+        self.warnings
     }
 }

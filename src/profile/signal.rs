@@ -28,7 +28,7 @@ use crate::{
     },
     model::{Access, Definition, Kind, Labels, Limits, Tag, TagPath},
 };
-pub(crate) use names::Names;
+pub(crate) use names::{Names, segment};
 
 /// A tag of which all that does not depend on a DBC file or device was checked.
 #[derive(Debug, Clone)]

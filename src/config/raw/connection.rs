@@ -140,7 +140,8 @@ section! {
         default max_payload_bytes: Whole<1024, 67_108_864> = 1_048_576;
         /// Tells others whether this client is there.
         optional announce: AnnounceTable;
-        /// Name of the CAN interface or bus, such as `can0`, for `socketcan`, `socketcand` and `can-virtual`.
+        /// Name of the CAN interface or bus, such as `can0`, for `socketcan`, `socketcand` and `can-virtual`; for
+        /// `can-replay` the one of a log that has several.
         optional interface: Text;
         /// Bits a second on the CAN bus, for `slcan` and `slcan-tcp`, which set up their adapter: the others find their bus set
         /// up. Default: 500000.

@@ -49,7 +49,7 @@ const CAN: &[Driver] = &[
     Driver::CanVirtual,
     Driver::CanReplay,
 ];
-const INTERFACE: &[Driver] = &[Driver::SocketCan, Driver::Socketcand, Driver::CanVirtual];
+const INTERFACE: &[Driver] = &[Driver::SocketCan, Driver::Socketcand, Driver::CanVirtual, Driver::CanReplay];
 const SLCAN: &[Driver] = &[Driver::Slcan, Driver::SlcanTcp];
 const REPLAY: &[Driver] = &[Driver::CanReplay];
 

@@ -11,6 +11,7 @@ mod packets;
 mod plant;
 mod receive;
 mod replay;
+pub mod scan;
 mod session;
 mod slcan;
 #[cfg(target_os = "linux")]
@@ -31,6 +32,8 @@ pub use plant::Node;
 use plant::Plant;
 use session::{End, Session};
 
+#[cfg(target_os = "linux")]
+use crate::codec::can::Id;
 use crate::{
     config::{Adapter, CanEndpoint},
     link::{Counters, Driver, Inbox, LinkError, SessionEnd, Sink},
@@ -61,7 +64,9 @@ impl Can {
             #[cfg(target_os = "linux")]
             Adapter::SocketCan { interface } => {
                 let CanEndpoint { fd, listen_only, .. } = self.endpoint;
-                socketcan::open(interface, fd, listen_only, &self.plant.filters())
+                // Who has no devices wants to see all that there is.
+                let filters = if self.plant.tags.is_empty() { everything() } else { self.plant.filters() };
+                socketcan::open(interface, fd, listen_only, &filters)
             }
             #[cfg(not(target_os = "linux"))]
             Adapter::SocketCan { .. } => Err(fail("SocketCAN is there on Linux only".to_owned())),
@@ -77,12 +82,20 @@ impl Can {
                     fail("there is no such bus in this process: simulators have one in the demo".to_owned())
                 })
             }
-            Adapter::Replay { file, speed, repeat } => match replay::Replay::open(file, *speed, *repeat) {
-                Ok(log) => Ok(Box::new(log)),
-                Err(error) => Err(fail(error.to_string())),
-            },
+            Adapter::Replay { file, channel, speed, repeat } => {
+                match replay::Replay::open(file, channel.clone(), *speed, *repeat) {
+                    Ok(log) => Ok(Box::new(log)),
+                    Err(error) => Err(fail(error.to_string())),
+                }
+            }
         }
     }
+}
+
+/// The filters that let every frame through.
+#[cfg(target_os = "linux")]
+fn everything() -> Vec<(Id, u32)> {
+    [Id::standard(0), Id::extended(0)].into_iter().flatten().map(|id| (id, 0)).collect()
 }
 
 impl Driver for Can {

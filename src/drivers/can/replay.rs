@@ -15,6 +15,8 @@ use crate::codec::can::{Data, Frame, candump};
 /// A log that is read as it goes.
 pub(super) struct Replay {
     path: PathBuf,
+    /// The only bus of it that is wanted.
+    channel: Option<String>,
     lines: Option<BufReader<File>>,
     /// 0 for as fast as can be.
     speed: f64,
@@ -25,9 +27,11 @@ pub(super) struct Replay {
     next: Option<(Frame, Instant)>,
     /// When the last one was due: time that goes backwards stands still.
     last: Instant,
-    line: String,
     skipped: u64,
+    /// Frames of this pass.
     frames: u64,
+    /// Whether that it is over was told.
+    is_over: bool,
 }
 
 /// Frames that are taken at once.
@@ -36,19 +40,20 @@ const BATCH: usize = 256;
 const LONGEST: u64 = 4096;
 
 impl Replay {
-    pub(super) fn open(path: &Path, speed: f64, repeat: bool) -> io::Result<Self> {
+    pub(super) fn open(path: &Path, channel: Option<String>, speed: f64, repeat: bool) -> io::Result<Self> {
         let lines = Some(BufReader::new(File::open(path)?));
         Ok(Self {
             path: path.to_owned(),
+            channel,
             lines,
             speed,
             repeat,
             begin: None,
             next: None,
             last: Instant::now(),
-            line: String::new(),
             skipped: 0,
             frames: 0,
+            is_over: false,
         })
     }
 
@@ -56,7 +61,6 @@ impl Replay {
     fn advance(&mut self) -> io::Result<Option<(Frame, Instant)>> {
         loop {
             let Some(lines) = &mut self.lines else { return Ok(None) };
-            self.line.clear();
             let mut bytes = Vec::new();
             if io::Read::take(&mut *lines, LONGEST).read_until(b'\n', &mut bytes)? == 0 {
                 if self.repeat && self.frames > 0 {
@@ -69,6 +73,8 @@ impl Replay {
             }
             let text = String::from_utf8_lossy(&bytes);
             match candump::parse(&text) {
+                Ok(Some(entry))
+                    if self.channel.as_deref().is_some_and(|channel| channel != entry.channel) => {}
                 Ok(Some(entry)) => {
                     let (frame, time) = (entry.frame, entry.time);
                     self.frames += 1;
@@ -80,16 +86,19 @@ impl Replay {
         }
     }
 
+    /// When a frame is due; as fast as can be, when it would be at its own pace.
     fn due(&mut self, time: Option<Duration>) -> Instant {
-        let due = match time {
-            Some(time) if self.speed > 0.0 => {
-                let (begin, first) = *self.begin.get_or_insert((Instant::now(), time));
-                begin + time.saturating_sub(first).div_f64(self.speed)
-            }
-            _ => self.last,
-        };
-        self.last = self.last.max(due);
+        let due = time.map(|time| {
+            let (begin, first) = *self.begin.get_or_insert((Instant::now(), time));
+            begin + time.saturating_sub(first).div_f64(if self.speed > 0.0 { self.speed } else { 1.0 })
+        });
+        self.last = self.last.max(due.unwrap_or(self.last));
         self.last
+    }
+
+    fn take(&self, (frame, due): (Frame, Instant), inflow: &mut Inflow) {
+        let at = if self.speed > 0.0 { Instant::now() } else { due };
+        inflow.frames.push(Received { frame, at, is_own: false });
     }
 
     async fn flow(&mut self, inflow: &mut Inflow) -> Result<(), Failure> {
@@ -97,16 +106,18 @@ impl Replay {
             if self.next.is_none() {
                 self.next = self.advance()?;
             }
-            let Some((frame, due)) = self.next else { break };
-            sleep_until(due).await;
+            let Some(next) = self.next else { break };
+            if self.speed > 0.0 {
+                sleep_until(next.1).await;
+            }
             self.next = None;
-            inflow.frames.push(Received { frame, at: Instant::now(), is_own: false });
+            self.take(next, inflow);
             // What is due already comes with it.
             while inflow.frames.len() < BATCH {
                 self.next = self.advance()?;
                 match self.next {
-                    Some((frame, due)) if due <= Instant::now() => {
-                        inflow.frames.push(Received { frame, at: Instant::now(), is_own: false });
+                    Some(next) if self.speed <= 0.0 || next.1 <= Instant::now() => {
+                        self.take(next, inflow);
                         self.next = None;
                     }
                     _ => break,
@@ -116,8 +127,7 @@ impl Replay {
             tokio::task::yield_now().await;
             return Ok(());
         }
-        if self.frames < u64::MAX {
-            self.frames = u64::MAX;
+        if !std::mem::replace(&mut self.is_over, true) {
             inflow.garbled += std::mem::take(&mut self.skipped);
             inflow.news = Some(Some("the log is over".to_owned()));
             return Ok(());

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, clippy::expect_used, reason = "a test fails by panicking")]
 
+mod cases;
 mod receive;
+mod replay;
 mod write;
 
 use std::{

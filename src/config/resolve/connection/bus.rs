@@ -148,5 +148,6 @@ fn replay(at: &At<ConnectionTable>, folder: &Path, found: &mut Findings) -> Opti
     if let Some(ids) = &table.send_ids {
         ids.conflict(found, "driver = \"can-replay\"", "to leave it out: nothing can be sent to a log");
     }
-    Some(Adapter::Replay { file, speed: number, repeat: table.repeat.as_ref()?.value.0 })
+    let channel = table.interface.as_ref().map(|at| at.value.0.clone());
+    Some(Adapter::Replay { file, channel, speed: number, repeat: table.repeat.as_ref()?.value.0 })
 }
