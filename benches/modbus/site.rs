@@ -121,7 +121,7 @@ pub(crate) fn load(file: &Path) -> Result<Site> {
 pub(crate) fn endpoints(site: &mut Site) -> impl Iterator<Item = &mut ModbusEndpoint> {
     site.connections.iter_mut().filter_map(|connection| match &mut connection.endpoint {
         Endpoint::Modbus(endpoint) => Some(endpoint),
-        Endpoint::Mqtt(_) => None,
+        Endpoint::Mqtt(_) | Endpoint::Can(_) => None,
     })
 }
 

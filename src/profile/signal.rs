@@ -74,6 +74,9 @@ pub(crate) struct Bus<'a> {
     pub(crate) source: Option<u8>,
 }
 
+/// A problem that was noted.
+struct Refused;
+
 /// Where a signal is, and what it is, before the tag's own words.
 struct Source {
     message: Arc<Message>,
@@ -235,14 +238,14 @@ impl SignalTemplate {
         access.is_some_and(|access| access.value.0 == Access::ReadWrite)
     }
 
-    /// Its place in the DBC file.
-    fn place(&self, frames: &Frames, found: &mut Findings) -> Option<Option<(usize, usize)>> {
+    /// Its place in the DBC file, where it has one; an error is noted.
+    fn place(&self, frames: &Frames, found: &mut Findings) -> Result<Option<(usize, usize)>, Refused> {
         let written = self.table.as_ref().and_then(|table| table.signal.as_ref());
-        let Some(written) = written else { return Some(self.found) };
+        let Some(written) = written else { return Ok(self.found) };
         if frames.dbc.is_none() {
             let allowed = "a signal only in a profile that names a `dbc`".to_owned();
             once(found, &written.spot, What::NotAllowed { allowed });
-            return None;
+            return Err(Refused);
         }
         let place = frames.names.signal(&written.value.0);
         if place.is_none() {
@@ -250,7 +253,7 @@ impl SignalTemplate {
             let near = nearest(&written.value.0, known.iter().map(String::as_str));
             once(found, &written.spot, What::UnknownName { kind: "signal", nearest: near, known });
         }
-        Some(Some(place?))
+        place.map(Some).ok_or(Refused)
     }
 }
 
@@ -265,7 +268,7 @@ pub(crate) fn instantiate(
     let names = tags.iter().map(|tag| (tag.name.as_str(), tag)).collect::<HashMap<_, _>>();
     let mut specs = Vec::new();
     for tag in tags {
-        let Some(place) = tag.place(node.frames, found) else { continue };
+        let Ok(place) = tag.place(node.frames, found) else { continue };
         let Some(source) = source(tag, place, node, &mut messages, found) else { continue };
         specs.extend(finish(tag, source, &names, node, alike, found));
     }
@@ -433,16 +436,13 @@ fn not_available(table: Option<&SignalTable>, spec: &Spec, found: &mut Findings)
             }
             Sentinel::Number(_) | Sentinel::Float(_) => None,
         };
-        match pattern {
-            Some(pattern) => patterns.push(pattern),
-            None => {
-                let allowed = format!(
-                    "a raw number of {} bits, or a bit pattern up to \"0x{most:X}\"",
-                    spec.place.length()
-                );
-                once(found, &at.spot, What::NotAllowed { allowed });
-            }
+        if let Some(pattern) = pattern {
+            patterns.push(pattern);
+            continue;
         }
+        let allowed =
+            format!("a raw number of {} bits, or a bit pattern up to \"0x{most:X}\"", spec.place.length());
+        once(found, &at.spot, What::NotAllowed { allowed });
     }
     patterns
 }

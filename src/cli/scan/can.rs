@@ -30,9 +30,9 @@ use crate::{
 
 #[derive(Debug, Args)]
 pub struct CanArgs {
-    /// Name of a connection of the site, or without --config an address: socketcan://can0,
-    /// `slcan:///dev/ttyACM0?bitrate=500000`, `slcan-tcp://host:port`, socketcand://host:port/can0, or a log:
-    /// candump://FILE
+    /// Name of a connection of the site, or without --config an address: `socketcan://can0`,
+    /// `slcan:///dev/ttyACM0?bitrate=500000`, `slcan-tcp://host:port`, `socketcand://host:port/can0`, or a log:
+    /// `candump://FILE`
     #[arg(long, value_name = "WHAT")]
     pub connection: String,
     /// Site file that has the connection

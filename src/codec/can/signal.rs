@@ -107,9 +107,10 @@ impl Signal {
             _ => Part::Narrow(length),
         };
         // Where all raw numbers stand for one value, the codec is for these themselves.
-        let scale = match spec.factor.is_zero() {
-            true => Scale::NONE,
-            false => Scale::Linear { factor: spec.factor, offset: spec.offset },
+        let scale = if spec.factor.is_zero() {
+            Scale::NONE
+        } else {
+            Scale::Linear { factor: spec.factor, offset: spec.offset }
         };
         let format = Format { part, scale, not_available: spec.not_available.clone(), ..Format::plain(kind) };
         let codec = format.codec();

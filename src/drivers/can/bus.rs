@@ -39,8 +39,8 @@ pub(super) struct Inflow {
     pub(super) garbled: u64,
     /// How often the adapter refused what it was told.
     pub(super) refused: u64,
-    /// News of the adapter itself: what is the matter with it, or that nothing is.
-    pub(super) news: Option<Option<String>>,
+    /// What is newly the matter with the adapter itself.
+    pub(super) news: Option<String>,
 }
 
 /// A frame that came.

@@ -37,7 +37,7 @@ impl Session<'_> {
             self.trouble(Some("the adapter refused what it was told".to_owned()));
         }
         if let Some(news) = inflow.news.take() {
-            self.trouble(news);
+            self.trouble(Some(news));
         }
         (inflow.lost, inflow.garbled, inflow.refused) = (0, 0, 0);
         for received in inflow.frames.drain(..) {

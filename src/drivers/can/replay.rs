@@ -102,37 +102,37 @@ impl Replay {
     }
 
     async fn flow(&mut self, inflow: &mut Inflow) -> Result<(), Failure> {
-        loop {
-            if self.next.is_none() {
-                self.next = self.advance()?;
+        if self.next.is_none() {
+            self.next = self.advance()?;
+        }
+        let Some(next) = self.next else {
+            if std::mem::replace(&mut self.is_over, true) {
+                std::future::pending::<()>().await;
             }
-            let Some(next) = self.next else { break };
-            if self.speed > 0.0 {
-                sleep_until(next.1).await;
-            }
-            self.next = None;
-            self.take(next, inflow);
-            // What is due already comes with it.
-            while inflow.frames.len() < BATCH {
-                self.next = self.advance()?;
-                match self.next {
-                    Some(next) if self.speed <= 0.0 || next.1 <= Instant::now() => {
-                        self.take(next, inflow);
-                        self.next = None;
-                    }
-                    _ => break,
+            inflow.garbled += std::mem::take(&mut self.skipped);
+            inflow.news = Some("the log is over".to_owned());
+            return Ok(());
+        };
+        if self.speed > 0.0 {
+            sleep_until(next.1).await;
+        }
+        self.next = None;
+        self.take(next, inflow);
+        // What is due already comes with it.
+        while inflow.frames.len() < BATCH {
+            self.next = self.advance()?;
+            match self.next {
+                Some(next) if self.speed <= 0.0 || next.1 <= Instant::now() => {
+                    self.take(next, inflow);
+                    self.next = None;
                 }
+                _ => break,
             }
-            inflow.garbled += std::mem::take(&mut self.skipped);
-            tokio::task::yield_now().await;
-            return Ok(());
         }
-        if !std::mem::replace(&mut self.is_over, true) {
-            inflow.garbled += std::mem::take(&mut self.skipped);
-            inflow.news = Some(Some("the log is over".to_owned()));
-            return Ok(());
-        }
-        std::future::pending().await
+        inflow.garbled += std::mem::take(&mut self.skipped);
+        // A log that is read as fast as can be leaves others their turn.
+        tokio::task::yield_now().await;
+        Ok(())
     }
 }
 

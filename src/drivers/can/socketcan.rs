@@ -136,7 +136,7 @@ impl SocketCan {
                 match receive(ready.get_inner(), self.expected > 0, &mut self.control) {
                     Ok(got) => {
                         took += 1;
-                        take(got, self.fd, &mut self.expected, &mut self.dropped, inflow);
+                        take(&got, self.fd, &mut self.expected, &mut self.dropped, inflow);
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         ready.clear_ready();
@@ -191,7 +191,7 @@ fn receive(socket: &CanFdSocket, may_be_own: bool, control: &mut Vec<u8>) -> io:
     Ok(Got { bytes, size, is_own, time: time.take(), dropped: dropped.take() })
 }
 
-fn take(got: Got, fd: bool, expected: &mut usize, dropped: &mut u32, inflow: &mut Inflow) {
+fn take(got: &Got, fd: bool, expected: &mut usize, dropped: &mut u32, inflow: &mut Inflow) {
     if let Some(count) = got.dropped {
         inflow.lost += u64::from(count.wrapping_sub(*dropped));
         *dropped = count;

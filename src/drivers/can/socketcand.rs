@@ -84,7 +84,7 @@ impl Dialect for Socketcand {
             match told {
                 Told::Frame(frame, _) => inflow.push(frame),
                 Told::BusError(error) => inflow.push(Frame::Error(error)),
-                Told::Error(problem) => inflow.news = Some(Some(format!("socketcand says: {problem}"))),
+                Told::Error(problem) => inflow.news = Some(format!("socketcand says: {problem}")),
                 Told::Garbled(_) => inflow.garbled += 1,
                 Told::Hi | Told::Ok | Told::Other(_) => {}
             }

@@ -92,9 +92,8 @@ impl<D: Dialect> Bus for Streamed<D> {
             return Err(Unsent::Unfit("the adapter cannot send such a frame".to_owned()));
         }
         match self.stream.write(&bytes).now_or_never() {
-            None => Err(Unsent::Busy),
+            None | Some(Ok(0)) => Err(Unsent::Busy),
             Some(Err(error)) => Err(Unsent::Lost(error.into())),
-            Some(Ok(0)) => Err(Unsent::Busy),
             Some(Ok(wrote)) => {
                 bytes.drain(..wrote);
                 self.rest = bytes;

@@ -458,8 +458,8 @@ impl Session<'_> {
             let acknowledged_by = party.filter(|_| open.is_taken);
             let value = Some(open.command.value.clone());
             return Report {
-                acknowledged_by,
                 value,
+                acknowledged_by,
                 ..Report::new(Outcome::Confirmed, format!("{name} reports it"))
             };
         }

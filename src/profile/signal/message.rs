@@ -102,22 +102,27 @@ impl<'a> Messages<'a> {
             return None;
         };
         let name = frames.names.of_message(at).unwrap_or(&message.name).to_owned();
-        self.made(Draft { name, id, key, dbc: Some(message), table }, writes, spot, found)
+        self.made(&Draft { name, id, key, dbc: Some(message), table }, writes, spot, found)
     }
 
     /// The message of an identifier that no DBC file describes.
     pub(super) fn bare(&mut self, id: Id, writes: bool, spot: &Spot, found: &mut Findings) -> Option<Built> {
         let table = self.bare.get(&id).copied();
-        self.made(Draft { name: id.to_string(), id, key: Key::Id(id), dbc: None, table }, writes, spot, found)
+        self.made(
+            &Draft { name: id.to_string(), id, key: Key::Id(id), dbc: None, table },
+            writes,
+            spot,
+            found,
+        )
     }
 
-    fn made(&mut self, draft: Draft<'_>, writes: bool, spot: &Spot, found: &mut Findings) -> Option<Built> {
+    fn made(&mut self, draft: &Draft<'_>, writes: bool, spot: &Spot, found: &mut Findings) -> Option<Built> {
         let key = draft.key;
         if writes {
-            check_writes(&draft, self.node, spot, found)?;
+            check_writes(draft, self.node, spot, found)?;
         }
         if !self.made.contains_key(&key) {
-            let built = build(&draft, self.node, found);
+            let built = build(draft, self.node, found);
             self.made.insert(key, built);
         }
         self.made.get(&key)?.clone()
@@ -242,13 +247,12 @@ fn checksum(at: &At<ChecksumTable>, dbc: Option<&dbc::Message>, found: &mut Find
         (Some(name), None) => {
             let place = signal(name, dbc, found)?.place;
             let mut masks = place.masks();
-            match (masks.next(), masks.next()) {
-                (Some((byte, 0xFF)), None) => byte,
-                _ => {
-                    let allowed = "a signal that is one whole byte".to_owned();
-                    once(found, &name.spot, What::NotAllowed { allowed });
-                    return None;
-                }
+            if let (Some((byte, 0xFF)), None) = (masks.next(), masks.next()) {
+                byte
+            } else {
+                let allowed = "a signal that is one whole byte".to_owned();
+                once(found, &name.spot, What::NotAllowed { allowed });
+                return None;
             }
         }
         (None, Some(byte)) => usize::try_from(byte.value.0).ok()?,

@@ -28,7 +28,7 @@ async fn a_log_has_its_own_pace_and_time_that_goes_backwards_stands_still() {
     let (inflow, times) = all(&mut Replay::open(&path, None, 1.0, false).unwrap()).await;
     assert_eq!(times.iter().map(Duration::as_millis).collect::<Vec<_>>(), [0, 500, 500, 500, 1000]);
     assert_eq!(inflow.garbled, 1);
-    assert_eq!(inflow.news, Some(Some("the log is over".to_owned())));
+    assert_eq!(inflow.news, Some("the log is over".to_owned()));
     let (_, times) = all(&mut Replay::open(&path, None, 10.0, false).unwrap()).await;
     assert_eq!(times.iter().map(Duration::as_millis).collect::<Vec<_>>(), [0, 50, 50, 50, 100]);
     let (inflow, times) = all(&mut Replay::open(&path, None, 0.0, false).unwrap()).await;
