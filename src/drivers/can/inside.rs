@@ -3,10 +3,7 @@
 use std::{collections::HashMap, fmt, sync::Arc};
 
 use futures_util::{FutureExt, future::BoxFuture};
-use tokio::{
-    sync::mpsc::{Receiver, Sender, error::TrySendError},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::bus::{Bus, Failure, Inflow, Received, Unsent};
 use crate::codec::can::{Data, Frame};
@@ -15,15 +12,39 @@ use crate::codec::can::{Data, Frame};
 #[derive(Clone, Default)]
 pub struct Buses(Arc<HashMap<String, Attach>>);
 
-type Attach = Box<dyn Fn() -> Port + Send + Sync>;
+/// Attaches to a bus.
+pub type Attach = Box<dyn Fn() -> Box<dyn Port> + Send + Sync>;
 
 /// An end of a bus in this process.
-#[derive(Debug)]
-pub struct Port {
-    /// Takes frames to the bus.
-    pub sender: Sender<Data>,
-    /// Frames from the bus, each with whether it is one of those that were sent here.
-    pub receiver: Receiver<(Frame, bool)>,
+pub trait Port: Send {
+    /// Hands a frame over at once, or says why not.
+    fn send(&mut self, frame: &Data) -> Result<(), Refused>;
+
+    /// Waits for a frame, which may be one of those that were sent here and were on the bus; `None` once the bus is gone.
+    /// Cancel-safe.
+    fn receive(&mut self) -> BoxFuture<'_, Option<(Frame, bool)>>;
+
+    /// A frame that is there already.
+    fn ready(&mut self) -> Option<(Frame, bool)>;
+
+    /// Frames that were lost since they were not taken in time, all of them since this end is there.
+    fn lost(&self) -> u64 {
+        0
+    }
+}
+
+/// Why a frame was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    Full,
+    Unfit,
+    Gone,
+}
+
+/// An open end.
+struct Inside {
+    port: Box<dyn Port>,
+    lost: u64,
 }
 
 /// Frames that are taken at once.
@@ -38,7 +59,7 @@ impl Buses {
     /// An end of the bus of this name.
     pub(super) fn attach(&self, name: &str) -> Option<Box<dyn Bus>> {
         let attach = self.0.get(name)?;
-        Some(Box::new(attach()))
+        Some(Box::new(Inside { port: attach(), lost: 0 }))
     }
 }
 
@@ -48,25 +69,30 @@ impl fmt::Debug for Buses {
     }
 }
 
-impl Bus for Port {
+impl Bus for Inside {
     fn receive<'a>(&'a mut self, inflow: &'a mut Inflow) -> BoxFuture<'a, Result<(), Failure>> {
         async {
-            let first = self.receiver.recv().await.ok_or_else(|| Failure::adapter("the bus is gone"))?;
+            let mut next = self.port.receive().await;
+            if next.is_none() {
+                return Err(Failure::adapter("the bus is gone"));
+            }
             let at = Instant::now();
-            let mut next = Some(first);
             while let Some((frame, is_own)) = next {
                 inflow.frames.push(Received { frame, at, is_own });
-                next = if inflow.frames.len() < BATCH { self.receiver.try_recv().ok() } else { None };
+                next = if inflow.frames.len() < BATCH { self.port.ready() } else { None };
             }
+            let lost = self.port.lost();
+            inflow.lost += lost - std::mem::replace(&mut self.lost, lost);
             Ok(())
         }
         .boxed()
     }
 
     fn send(&mut self, frame: &Data) -> Result<(), Unsent> {
-        self.sender.try_send(*frame).map_err(|error| match error {
-            TrySendError::Full(_) => Unsent::Busy,
-            TrySendError::Closed(_) => Unsent::Lost(Failure::adapter("the bus is gone")),
+        self.port.send(frame).map_err(|refused| match refused {
+            Refused::Full => Unsent::Busy,
+            Refused::Unfit => Unsent::Unfit("the bus carries no such frame".to_owned()),
+            Refused::Gone => Unsent::Lost(Failure::adapter("the bus is gone")),
         })
     }
 

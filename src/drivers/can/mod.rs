@@ -26,7 +26,7 @@ use std::{
 };
 
 use bus::Bus;
-pub use inside::{Buses, Port};
+pub use inside::{Attach, Buses, Port, Refused};
 use packets::Packets;
 pub use plant::Node;
 use plant::Plant;

@@ -9,6 +9,7 @@
 )]
 
 mod cases;
+mod dbc;
 mod receive;
 mod replay;
 mod write;
@@ -19,10 +20,11 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::BoxFuture;
 use tokio::{
     sync::{
         Notify,
-        mpsc::{Receiver, Sender, channel},
+        mpsc::{Receiver, Sender, channel, error::TrySendError},
         oneshot,
     },
     task::JoinHandle,
@@ -87,6 +89,29 @@ impl Permit for Gate {
     }
 }
 
+/// The end of a bus that the driver has.
+struct Pipe {
+    sender: Sender<Data>,
+    receiver: Receiver<(Frame, bool)>,
+}
+
+impl Port for Pipe {
+    fn send(&mut self, frame: &Data) -> Result<(), Refused> {
+        self.sender.try_send(*frame).map_err(|error| match error {
+            TrySendError::Full(_) => Refused::Full,
+            TrySendError::Closed(_) => Refused::Gone,
+        })
+    }
+
+    fn receive(&mut self) -> BoxFuture<'_, Option<(Frame, bool)>> {
+        Box::pin(self.receiver.recv())
+    }
+
+    fn ready(&mut self) -> Option<(Frame, bool)> {
+        self.receiver.try_recv().ok()
+    }
+}
+
 /// The far end of a bus.
 pub(super) struct Wires {
     /// What the driver sends.
@@ -126,10 +151,10 @@ impl Rig {
         let ends = Arc::new(Mutex::new(Vec::new()));
         let attach = {
             let ends = Arc::clone(&ends);
-            move || {
+            move || -> Box<dyn Port> {
                 let ((sender, sent), (heard, receiver)) = (channel(room), channel(1000));
                 ends.lock().unwrap().push(Wires { sent, heard });
-                Port { sender, receiver }
+                Box::new(Pipe { sender, receiver })
             }
         };
         let buses = Buses::new([("a".to_owned(), Box::new(attach) as _)]);
