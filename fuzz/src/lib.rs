@@ -4,12 +4,15 @@
 //! numbers are computed here anew. Inputs are of fixed size but for bytes at their end, so that a seed is easily written.
 
 pub mod ask;
+pub mod dbc;
 pub mod exact;
+pub mod frames;
 pub mod mbap;
 pub mod payload;
 pub mod pdu;
 pub mod rtu;
 pub mod shape;
+pub mod signal;
 pub mod value;
 
 #[cfg(test)]

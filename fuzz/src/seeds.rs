@@ -14,9 +14,9 @@ use serde_json::Value as Json;
 
 use crate::{
     ask::{Ask, FUNCTIONS},
-    mbap, payload, pdu, rtu,
+    dbc, frames, mbap, payload, pdu, rtu,
     shape::{Form, KINDS, Number, Shape},
-    value,
+    signal, value,
 };
 
 /// Writes what `Arbitrary` reads.
@@ -64,6 +64,9 @@ put_fields!(rtu::Input<'_>: unit_id, ask, from, before, at, flip, noise);
 put_fields!(pdu::Input<'_>: ask, at, flip, bytes);
 put_fields!(value::Input<'_>: shape, data);
 put_fields!(payload::Input<'_>: encoding, path, data);
+put_fields!(frames::Input<'_>: kind, cut, data);
+put_fields!(dbc::Input<'_>: data);
+put_fields!(signal::Input<'_>: start, length, is_motorola, number, factor, offset, payload);
 
 impl Put for &[u8] {
     fn put(&self, out: &mut Vec<u8>) {
@@ -180,6 +183,7 @@ fn the_seeds_are_the_field_cases() {
     add_values(&mut seeds, &cases);
     add_shapes(&mut seeds);
     add_payloads(&mut seeds, &cases);
+    add_buses(&mut seeds, &cases);
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let update = std::env::var_os("UPDATE_SEEDS").is_some();
     for ((target, name), bytes) in &seeds.0 {
@@ -353,6 +357,57 @@ fn add_payloads(seeds: &mut Seeds, cases: &Json) {
         ("messagepack", 3, &b"\x81\xa1v\xcb\x40\x35\xb3\x33\x33\x33\x33\x33"[..]),
     ] {
         seeds.add("payload", name, &payload::Input { encoding, path: 1, data }, payload::check);
+    }
+}
+
+/// The files and lines of group C, and frames as adapters write them.
+fn add_buses(seeds: &mut Seeds, cases: &Json) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases/files");
+    for name in [
+        "C02_extmux",
+        "C04_float",
+        "C06_odd_lines",
+        "C08_independent",
+        "C10_factors",
+        "C10_zero_factor",
+        "C12_duplicates",
+    ] {
+        let bytes = fs::read(folder.join(format!("{name}.dbc"))).expect("a file");
+        seeds.add("dbc", name, &dbc::Input { data: &bytes }, dbc::check);
+    }
+    for vector in vectors(cases, "C14") {
+        let line = text(&vector, "line");
+        seeds.add(
+            "frames",
+            text(&vector, "id"),
+            &frames::Input { kind: 2, cut: 0, data: line.as_bytes() },
+            frames::check,
+        );
+    }
+    for (name, kind, data) in [
+        (
+            "slcan",
+            0,
+            "V1013\rt1234DEADBEEF\rT18FEF1218001122334455667701A2\rr1238\rd4569112233445566778899AABBCC\r\x07z\r",
+        ),
+        (
+            "socketcand",
+            1,
+            "< hi >< ok >< frame 123 23.424242 01ABFF >< frame 18FEF121 1.000001  >< error 080 1.5 >",
+        ),
+    ] {
+        seeds.add("frames", name, &frames::Input { kind, cut: 4, data: data.as_bytes() }, frames::check);
+    }
+    for (name, start, length, is_motorola, number, factor) in [
+        ("intel", 4, 12, false, 1, 1),
+        ("motorola", 7, 12, true, 0, 3),
+        ("float", 0, 32, false, 2, 0),
+        ("wide", 0, 64, true, 0, 0),
+        ("third", 56, 8, false, 0, 5),
+    ] {
+        let payload = &[0xFF, 0xF0, 0xFF, 0x1F, 0x10, 0x27, 0xFF, 0x03];
+        let input = signal::Input { start, length, is_motorola, number, factor, offset: 1, payload };
+        seeds.add("signal", name, &input, signal::check);
     }
 }
 

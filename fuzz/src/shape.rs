@@ -165,6 +165,7 @@ pub fn is_admitted(format: &Format) -> bool {
         Part::Bit(bit) => format.kind == Kind::Bool && bit < 16,
         Part::Bits { low, high } => format.kind == Kind::Uint16 && low <= high && high < 16,
         Part::High | Part::Low => matches!(format.kind, Kind::Int8 | Kind::Uint8),
+        Part::Narrow(_) => false,
     };
     let is_array = format.count.is_some();
     let count = match format.count {
