@@ -15,7 +15,7 @@ use simulators::{boiler::House, modbus::Server};
 
 use super::{DemoArgs, serve, simulate};
 use crate::{
-    config::{self, Endpoint, ModbusEndpoint, Site, Transport},
+    config::{self, Adapter, Endpoint, ModbusEndpoint, Site, Transport},
     mcp::{self, Http},
 };
 
@@ -42,18 +42,31 @@ pub(super) async fn run(args: DemoArgs) -> anyhow::Result<ExitCode> {
         let port = line.path().display().to_string();
         (line, text.replace(simulate::PORT, &port))
     };
+    let net = simulate::Net::pump();
     let nothing = std::iter::empty::<(String, String)>();
-    let site = config::load_text(Path::new("config/boiler-house.toml"), text, nothing)?;
+    let mut site = config::load_text(Path::new("config/boiler-house.toml"), text, nothing)?;
+    inside(&mut site);
     let http = listen(&args, &site).await?;
     print(&site, plc.local_addr(), http.as_ref());
-    serve::until_stopped(site, http, args.stdio, None).await?;
+    serve::until_stopped(site, http, args.stdio, None, net.buses()).await?;
     plc.stop().await;
     #[cfg(unix)]
     line.stop();
     meter.stop().await;
     rooms.stop().await;
+    net.stop().await;
     house.stop().await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Leads connections to the CAN bus straight to it: it is in this process.
+fn inside(site: &mut Site) {
+    for connection in &mut site.connections {
+        let Endpoint::Can(endpoint) = &mut connection.endpoint else { continue };
+        if let Adapter::Socketcand { interface, .. } = &endpoint.adapter {
+            endpoint.adapter = Adapter::Virtual { bus: interface.clone() };
+        }
+    }
 }
 
 /// HTTP where it was asked for; else where the demo usually is, unless an assistant started this one for its stdio.
@@ -98,7 +111,10 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
                 "  rooms     MQTT broker at {}: two room sensors, and the valve that heats one of the rooms",
                 mqtt.address
             ),
-            Endpoint::Modbus(_) | Endpoint::Can(_) => {}
+            Endpoint::Can(_) => {
+                eprintln!("  pump      CAN bus in this program: the drive of the circulation pump")
+            }
+            Endpoint::Modbus(_) => {}
         }
     }
     eprintln!("  tags      {}; writing is allowed", tags.join(", "));
@@ -122,7 +138,7 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
          {{\"mcpServers\":{{\"fieldbridge\":{{\"command\":{program},\"args\":[\"demo\",\"--stdio\"]}}}}}}\n"
     );
     eprintln!(
-        "Then ask: \"How warm are the boiler and the rooms? Bring the boiler to 72 degrees and open the valve of the room.\""
+        "Then ask: \"How warm are the boiler and the rooms? Bring the boiler to 72 degrees, open the valve of the room and run the pump at 1200 rpm.\""
     );
     eprintln!("Ctrl-C stops it.\n");
 }

@@ -103,7 +103,8 @@ pub struct ReplayArgs {
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
     /// Where the PLC of the boiler house listens for Modbus TCP; without any of these options at 127.0.0.1:5020, the
-    /// energy meter is on a line as with --modbus-rtu, and the rooms are at a broker at 127.0.0.1:18830
+    /// energy meter is on a line as with --modbus-rtu, the rooms are at a broker at 127.0.0.1:18830, and the
+    /// pump drive is on a CAN bus that a socketcand at 127.0.0.1:29536 serves
     #[arg(long, value_name = "ADDR")]
     pub modbus: Option<SocketAddr>,
     /// Where the PLC listens for Modbus TCP over TLS, with certificates on both sides
@@ -132,6 +133,8 @@ pub struct SimulateArgs {
     pub faults: Vec<simulators::modbus::Fault>,
     #[command(flatten)]
     pub mqtt: simulate::MqttArgs,
+    #[command(flatten)]
+    pub can: simulate::CanArgs,
 }
 
 impl Command {

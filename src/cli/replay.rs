@@ -15,6 +15,7 @@ use super::{ReplayArgs, check, serve};
 use crate::{
     codec::can::candump,
     config::{self, Adapter, Endpoint, Site, WriteMode},
+    drivers::can::Buses,
     mcp,
 };
 
@@ -44,7 +45,7 @@ pub(super) async fn run(args: ReplayArgs) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let stdio = args.stdio || http.is_none();
-    serve::until_stopped(site, http, stdio, None).await?;
+    serve::until_stopped(site, http, stdio, None, Buses::default()).await?;
     Ok(ExitCode::SUCCESS)
 }
 

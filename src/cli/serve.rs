@@ -14,6 +14,7 @@ use super::{
 use crate::{
     app::App,
     config::{self, ServerSettings, Site},
+    drivers::can::Buses,
     mcp::{self, Http, Mcp},
 };
 
@@ -31,7 +32,7 @@ pub(super) async fn run(args: ServeArgs) -> anyhow::Result<ExitCode> {
     };
     let stdio = args.stdio || http.is_none();
     let reload = Reload { config: args.config, server: site.server.clone() };
-    until_stopped(site, http, stdio, Some(reload)).await?;
+    until_stopped(site, http, stdio, Some(reload), Buses::default()).await?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -48,11 +49,12 @@ pub(super) async fn until_stopped(
     http: Option<Http>,
     stdio: bool,
     reload: Option<Reload>,
+    buses: Buses,
 ) -> anyhow::Result<()> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let stop = CancellationToken::new();
     let notify_min = site.server.notify_min;
-    let mut app = App::start(site);
+    let mut app = App::start_beside(site, buses);
     let mcp = Mcp::new(app.store().clone(), app.control().clone(), notify_min);
     let mut servers = Vec::new();
     if let Some(http) = http {

@@ -3,6 +3,7 @@
 //! The boiler house is a PLC on the network (TCP, TLS), its energy meter hangs on a serial line or behind a serial server.
 //! Faults stand between clients and servers, the same ones everywhere. MQTT has a broker and faults of its own.
 
+mod can;
 mod mqtt;
 
 use std::{
@@ -25,6 +26,7 @@ use simulators::{
 };
 use tracing::{info, warn};
 
+pub(super) use can::{CanArgs, Net};
 pub(super) use mqtt::{MqttArgs, Plant, USUAL as BROKER};
 
 use super::{
@@ -49,6 +51,7 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     if let Some(broker) = &broker {
         broker.tell();
     }
+    let net = if bare { Some(Net::usual()?) } else { args.can.start()? };
     let mut network = Network::new(args.faults.clone());
     for fault in &args.faults {
         warn!("fault on every answer: {fault}");
@@ -81,6 +84,9 @@ pub(super) async fn run(args: SimulateArgs) -> anyhow::Result<ExitCode> {
     network.stop().await;
     if let Some(broker) = broker {
         broker.stop().await;
+    }
+    if let Some(net) = net {
+        net.stop().await;
     }
     meter.stop().await;
     house.stop().await;
@@ -119,7 +125,10 @@ impl SimulateArgs {
         let line = self.modbus_rtu.is_some();
         #[cfg(not(unix))]
         let line = false;
-        !line && self.mqtt.is_none() && self.modbus.or(self.modbus_tls).or(self.modbus_rtu_tcp).is_none()
+        !line
+            && self.mqtt.is_none()
+            && self.can.is_none()
+            && self.modbus.or(self.modbus_tls).or(self.modbus_rtu_tcp).is_none()
     }
 
     #[cfg(unix)]
