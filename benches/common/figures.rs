@@ -40,3 +40,18 @@ pub(crate) fn machine(sharers: &str) -> String {
         model.as_deref().unwrap_or("unknown")
     )
 }
+
+/// The time that this share of all keeps.
+pub(crate) fn at(times: &[f64], share: f64) -> f64 {
+    let mut sorted = times.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let last = sorted.len().saturating_sub(1);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        clippy::cast_precision_loss,
+        reason = "an index"
+    )]
+    let place = (last as f64 * share).round() as usize;
+    sorted.get(place).copied().unwrap_or(f64::NAN)
+}

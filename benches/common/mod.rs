@@ -2,6 +2,7 @@
 //!
 //! Knows neither what is measured nor how it is printed.
 
+pub(crate) mod assistant;
 pub(crate) mod figures;
 pub(crate) mod handshake;
 pub(crate) mod http;

@@ -12,7 +12,7 @@ use tokio::{
     time::{MissedTickBehavior, interval, sleep},
 };
 
-use crate::{Arguments, assistant::Assistant, broker::Broker};
+use crate::{Arguments, broker::Broker, common::assistant::Assistant};
 
 /// Tags that the assistant is subscribed to, at most.
 const WATCHED: u32 = 100;

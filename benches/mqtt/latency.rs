@@ -8,7 +8,11 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::{Arguments, assistant::Assistant, broker::Broker, common::process::Process};
+use crate::{
+    Arguments,
+    broker::Broker,
+    common::{assistant::Assistant, figures::at, process::Process},
+};
 
 /// Beyond the least interval of notifications of one tag: each message is one.
 const PAUSE: Duration = Duration::from_millis(120);
@@ -72,19 +76,4 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     let added = |share| at(&bridged, share) - at(&direct, share);
     println!("  {:<52} {:>5.2} ms {:>5.2} ms (aim: at most 1 ms and 5 ms)", "added", added(0.5), added(0.99));
     Ok(())
-}
-
-/// The time that this share of all keeps.
-fn at(times: &[f64], share: f64) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_unstable_by(f64::total_cmp);
-    let last = sorted.len().saturating_sub(1);
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
-        reason = "an index"
-    )]
-    let place = (last as f64 * share).round() as usize;
-    sorted.get(place).copied().unwrap_or(f64::NAN)
 }

@@ -6,7 +6,6 @@
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its tables")]
 
-mod assistant;
 mod broker;
 #[path = "../common/mod.rs"]
 #[expect(dead_code, reason = "other benchmarks use the rest")]

@@ -59,7 +59,7 @@ async fn a_node_alone_gets_errors_until_somebody_acknowledges() {
         sleep(Duration::from_millis(500)).await;
         assert_eq!(ids(&mut alone), [(7, true)]);
         assert_eq!(ids(&mut other), [(7, false)]);
-        assert_eq!(classes(&mut silent), []);
+        assert!(classes(&mut silent).is_empty());
         assert_eq!(bus.carried(), 1);
     }
 }

@@ -11,7 +11,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::common::{handshake, process::Process};
+use super::{handshake, process::Process};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_fieldbridge");
 const PATIENCE: Duration = Duration::from_secs(20);
