@@ -170,9 +170,8 @@ async fn whole(site: Site, frames: usize) -> Result<Duration> {
     let app = App::start(site);
     let count = || {
         let catalogue = app.store().catalogue();
-        let device = catalogue.device("battery")?;
-        let reading = app.store().device(device.id)?;
-        reading.counts.all().into_iter().find(|(name, _)| *name == "messages").map(|(_, count)| count)
+        let counters = catalogue.device("battery").map(|device| Arc::clone(&device.counters))?;
+        counters.all().into_iter().find(|(name, _)| *name == "messages").map(|(_, count)| count)
     };
     while count() != Some(u64::try_from(frames)?) {
         ensure!(begin.elapsed() < PATIENCE, "{:?} of {frames} frames", count());

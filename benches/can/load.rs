@@ -87,8 +87,7 @@ async fn full(time: Duration, bridge: bool) -> Result<Figures> {
         let catalogue = app.store().catalogue();
         let devices = (0..BUSES).map(|number| catalogue.device(&format!("d{number}")));
         let counts = devices.map(|device| {
-            let reading = app.store().device(device?.id)?;
-            reading.counts.all().into_iter().find(|(own, _)| *own == name).map(|(_, count)| count)
+            device?.counters.all().into_iter().find(|(own, _)| *own == name).map(|(_, count)| count)
         });
         counts.sum::<Option<u64>>()
     };
