@@ -1,6 +1,7 @@
 //! Four virtual buses at full load: nothing is lost, and what it costs beside the buses alone.
 
 use std::{
+    fmt::Write as _,
     path::Path,
     sync::{
         Arc,
@@ -78,7 +79,7 @@ async fn full(time: Duration, bridge: bool) -> Result<Figures> {
         sender.await??;
     }
     let took = begin.elapsed();
-    let cores = (cpu()? - before).as_secs_f64() / took.as_secs_f64();
+    let cores = cpu()?.saturating_sub(before).as_secs_f64() / took.as_secs_f64();
     let late = memory_of("self", "VmRSS").unwrap_or_default();
     sleep(Duration::from_millis(200)).await;
     let sent = sent.load(Ordering::Relaxed);
@@ -110,18 +111,20 @@ fn cpu() -> Result<Duration> {
 fn site() -> Result<config::Site> {
     let mut text = "site = { name = 'bench' }\n".to_owned();
     for bus in 0..BUSES {
-        text += &format!(
+        write!(
+            text,
             "[[connections]]\nname = 'b{bus}'\ndriver = 'can-virtual'\ninterface = 'bus{bus}'\n[[devices]]\nname = 'd{bus}'\n\
              connection = 'b{bus}'\n"
-        );
+        )?;
         for message in 0..MESSAGES {
             for signal in 0..4 {
-                text += &format!(
+                write!(
+                    text,
                     "[[devices.tags]]\nname = 'm{message}/s{signal}'\nframe = '{:03X}'\nbits = {{ start = {} }}\ntype = 'uint16'\n\
                      scale = 0.1\n",
                     0x100 + message,
                     signal * 16
-                );
+                )?;
             }
         }
     }

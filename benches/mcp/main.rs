@@ -9,6 +9,7 @@
 
 mod calls;
 #[path = "../common/mod.rs"]
+#[expect(dead_code, reason = "other benchmarks use the rest")]
 mod common;
 mod echo;
 mod http;

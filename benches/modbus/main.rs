@@ -9,6 +9,7 @@
 mod bridge;
 mod caller;
 #[path = "../common/mod.rs"]
+#[expect(dead_code, reason = "other benchmarks use the rest")]
 mod common;
 mod devices;
 mod fleet;

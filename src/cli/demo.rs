@@ -112,7 +112,7 @@ fn print(site: &Site, plc: SocketAddr, http: Option<&Http>) {
                 mqtt.address
             ),
             Endpoint::Can(_) => {
-                eprintln!("  pump      CAN bus in this program: the drive of the circulation pump")
+                eprintln!("  pump      CAN bus in this program: the drive of the circulation pump");
             }
             Endpoint::Modbus(_) => {}
         }

@@ -43,7 +43,7 @@ pub enum Command {
     Scan(scan::ScanArgs),
     /// Run the simulators alone, so that other software can connect
     #[cfg(feature = "simulators")]
-    Simulate(SimulateArgs),
+    Simulate(Box<SimulateArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -148,7 +148,7 @@ impl Command {
             Self::Replay(args) => replay::run(args).await,
             Self::Scan(args) => scan::run(args).await,
             #[cfg(feature = "simulators")]
-            Self::Simulate(args) => simulate::run(args).await,
+            Self::Simulate(args) => simulate::run(*args).await,
         }
     }
 }

@@ -26,6 +26,10 @@ const NAME: &str = "drives";
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 29_536);
 
 #[derive(Debug, Args)]
+#[expect(
+    clippy::struct_field_names,
+    reason = "they are so on the command line, beside those of other protocols"
+)]
 pub struct CanArgs {
     /// Where a socketcand serves a CAN bus called `drives`, on which there are simulated devices
     #[arg(long, value_name = "ADDR")]
