@@ -33,7 +33,7 @@ pub(super) trait Bus: Send {
 #[derive(Debug, Default)]
 pub(super) struct Inflow {
     pub(super) frames: Vec<Received>,
-    /// Frames that were lost before they could be read.
+    /// Frames that were lost behind those that came.
     pub(super) lost: u64,
     /// What was no frame, or none that is known.
     pub(super) garbled: u64,
@@ -51,6 +51,8 @@ pub(super) struct Received {
     pub(super) at: Instant,
     /// Whether it is one of ours.
     pub(super) is_own: bool,
+    /// Frames that were lost before it.
+    pub(super) lost: u64,
 }
 
 /// Why a frame was not sent.
@@ -74,7 +76,7 @@ pub(super) enum Failure {
 
 impl Inflow {
     pub(super) fn push(&mut self, frame: Frame) {
-        self.frames.push(Received { frame, at: Instant::now(), is_own: false });
+        self.frames.push(Received { frame, at: Instant::now(), is_own: false, lost: 0 });
     }
 }
 

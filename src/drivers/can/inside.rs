@@ -78,7 +78,7 @@ impl Bus for Inside {
             }
             let at = Instant::now();
             while let Some((frame, is_own)) = next {
-                inflow.frames.push(Received { frame, at, is_own });
+                inflow.frames.push(Received { frame, at, is_own, lost: 0 });
                 next = if inflow.frames.len() < BATCH { self.port.ready() } else { None };
             }
             let lost = self.port.lost();

@@ -24,13 +24,6 @@ pub(super) const BACK: &str = "no frame since the connection came back";
 impl Session<'_> {
     /// Takes what came in.
     pub(super) fn take(&mut self, inflow: &mut Inflow) {
-        if inflow.lost > 0 {
-            let lost = self.counters.lost.fetch_add(inflow.lost, Ordering::Relaxed) + inflow.lost;
-            self.trouble(Some(format!(
-                "{} frames were lost before they could be read, {lost} in all",
-                inflow.lost
-            )));
-        }
         self.counters.garbled.fetch_add(inflow.garbled, Ordering::Relaxed);
         if inflow.refused > 0 {
             self.counters.exceptions.fetch_add(inflow.refused, Ordering::Relaxed);
@@ -39,10 +32,16 @@ impl Session<'_> {
         if let Some(news) = inflow.news.take() {
             self.trouble(Some(news));
         }
-        (inflow.lost, inflow.garbled, inflow.refused) = (0, 0, 0);
         for received in inflow.frames.drain(..) {
+            if received.lost > 0 {
+                self.lose(Some(received.lost));
+            }
             self.frame(&received);
         }
+        if inflow.lost > 0 {
+            self.lose(Some(inflow.lost));
+        }
+        (inflow.lost, inflow.garbled, inflow.refused) = (0, 0, 0);
         self.publish();
     }
 
@@ -131,7 +130,7 @@ impl Session<'_> {
     fn fault(&mut self, error: &BusError) {
         self.counters.errors.fetch_add(1, Ordering::Relaxed);
         if error.is_overflow() {
-            self.counters.lost.fetch_add(1, Ordering::Relaxed);
+            self.lose(None);
         }
         if error.is_bus_off() {
             self.go_off(error);
@@ -141,6 +140,22 @@ impl Session<'_> {
             return;
         }
         self.trouble(Some(error.to_string()));
+    }
+
+    /// Frames were lost, some of which may have told newer values.
+    fn lose(&mut self, lost: Option<u64>) {
+        let text = match lost {
+            Some(lost) => {
+                let all = self.counters.lost.fetch_add(lost, Ordering::Relaxed) + lost;
+                format!("{lost} frames were lost before they could be read, {all} in all")
+            }
+            None => "frames were lost before they could be read".to_owned(),
+        };
+        warn!("{text}");
+        self.trouble(Some(text));
+        let why: Arc<str> = "frames were lost: it may have been among them".into();
+        let read = self.plant.tags.iter().filter(|tag| tag.is_read);
+        self.batch.extend(read.map(|tag| tag.say(Quality::Uncertain(Reason::Stale), Some(Arc::clone(&why)))));
     }
 
     /// The controller takes no part any more: nothing is heard, and nothing sent.

@@ -98,7 +98,7 @@ impl Replay {
 
     fn take(&self, (frame, due): (Frame, Instant), inflow: &mut Inflow) {
         let at = if self.speed > 0.0 { Instant::now() } else { due };
-        inflow.frames.push(Received { frame, at, is_own: false });
+        inflow.frames.push(Received { frame, at, is_own: false, lost: 0 });
     }
 
     async fn flow(&mut self, inflow: &mut Inflow) -> Result<(), Failure> {

@@ -105,6 +105,7 @@ impl Heard {
 
     fn take(&mut self, inflow: &mut Inflow, most: usize) {
         self.lost += std::mem::take(&mut inflow.lost);
+        self.lost += inflow.frames.iter().map(|received| received.lost).sum::<u64>();
         self.garbled += std::mem::take(&mut inflow.garbled);
         (inflow.refused, inflow.news) = (0, None);
         for received in inflow.frames.drain(..) {

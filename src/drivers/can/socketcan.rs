@@ -11,7 +11,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use nix::{
     cmsg_space,
-    libc::MSG_PEEK,
+    libc::{MSG_PEEK, SO_MEMINFO, SOL_SOCKET},
     sys::{
         socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt},
         time::TimeSpec,
@@ -57,7 +57,8 @@ pub(super) struct SocketCan {
     socket: AsyncFd<CanFdSocket>,
     /// Whether frames of CAN FD are wanted.
     fd: bool,
-    /// Frames that the kernel lost, as it counts them.
+    /// Frames that the kernel lost, as it counts them: each frame tells what was lost before it came, and the socket what
+    /// was lost behind the last one.
     dropped: u32,
     /// Frames of ours that are still to come back.
     expected: usize,
@@ -140,6 +141,9 @@ impl SocketCan {
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         ready.clear_ready();
+                        let count = drops(self.socket.get_ref())?;
+                        inflow.lost +=
+                            u64::from(count.wrapping_sub(std::mem::replace(&mut self.dropped, count)));
                         break;
                     }
                     Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -147,7 +151,7 @@ impl SocketCan {
                     Err(error) => return Err(Failure::adapter(explain(&error))),
                 }
             }
-            if took > 0 {
+            if took > 0 || inflow.lost > 0 {
                 return Ok(());
             }
             if let Some(error) = SockRef::from(self.socket.get_ref()).take_error()? {
@@ -155,6 +159,17 @@ impl SocketCan {
             }
         }
     }
+}
+
+/// Frames that a socket lost since it is open.
+fn drops(socket: &CanFdSocket) -> io::Result<u32> {
+    /// The ninth of the numbers (linux/sock_diag.h, `SK_MEMINFO_DROPS`).
+    const PLACE: usize = 8 * 4;
+    let mut numbers = [0; 64];
+    let size = socket.get_socket_option_bytes(SOL_SOCKET, SO_MEMINFO, &mut numbers)?;
+    let number = numbers.get(..size).and_then(|numbers| numbers.get(PLACE..)?.first_chunk::<4>());
+    // A kernel before 4.12 does not tell.
+    Ok(number.map_or(0, |number| u32::from_ne_bytes(*number)))
 }
 
 /// One frame as the kernel gives it.
@@ -166,7 +181,7 @@ struct Got {
     dropped: Option<u32>,
 }
 
-fn receive(socket: &CanFdSocket, may_be_own: bool, control: &mut Vec<u8>) -> io::Result<Got> {
+fn receive(socket: &CanFdSocket, may_be_own: bool, control: &mut [u8]) -> io::Result<Got> {
     // The library that reads time stamps does not tell whose a frame is, and the one that does reads no time stamps.
     let is_own = may_be_own && {
         let mut nothing: [MaybeUninitSlice<'_>; 0] = [];
@@ -174,7 +189,6 @@ fn receive(socket: &CanFdSocket, may_be_own: bool, control: &mut Vec<u8>) -> io:
         flags.is_confirm()
     };
     let mut bytes = [0; FD_SIZE];
-    control.clear();
     let (size, mut time, mut dropped) = {
         let mut parts = [IoSliceMut::new(&mut bytes)];
         let message = recvmsg::<()>(socket.as_raw_fd(), &mut parts, Some(control), MsgFlags::empty())?;
@@ -192,17 +206,18 @@ fn receive(socket: &CanFdSocket, may_be_own: bool, control: &mut Vec<u8>) -> io:
 }
 
 fn take(got: &Got, fd: bool, expected: &mut usize, dropped: &mut u32, inflow: &mut Inflow) {
-    if let Some(count) = got.dropped {
-        inflow.lost += u64::from(count.wrapping_sub(*dropped));
-        *dropped = count;
-    }
+    let lost =
+        got.dropped.map_or(0, |count| u64::from(count.wrapping_sub(std::mem::replace(dropped, count))));
     if got.is_own {
         *expected = expected.saturating_sub(1);
     }
     match decode(&got.bytes, got.size) {
         Some(Frame::Data(data)) if data.fd.is_some() && !fd => inflow.garbled += 1,
-        Some(frame) => inflow.frames.push(Received { frame, at: moment(got.time), is_own: got.is_own }),
-        None => inflow.garbled += 1,
+        Some(frame) => inflow.frames.push(Received { frame, at: moment(got.time), is_own: got.is_own, lost }),
+        None => {
+            inflow.garbled += 1;
+            inflow.lost += lost;
+        }
     }
 }
 
