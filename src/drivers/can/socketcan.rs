@@ -141,7 +141,7 @@ impl SocketCan {
                     }
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {
                         ready.clear_ready();
-                        let count = drops(self.socket.get_ref())?;
+                        let count = drops(self.socket.get_ref())?.unwrap_or(self.dropped);
                         inflow.lost +=
                             u64::from(count.wrapping_sub(std::mem::replace(&mut self.dropped, count)));
                         break;
@@ -161,15 +161,14 @@ impl SocketCan {
     }
 }
 
-/// Frames that a socket lost since it is open.
-fn drops(socket: &CanFdSocket) -> io::Result<u32> {
+/// Frames that a socket lost since it is open; `None` where the kernel does not tell, as before 4.12.
+fn drops(socket: &CanFdSocket) -> io::Result<Option<u32>> {
     /// The ninth of the numbers (linux/sock_diag.h, `SK_MEMINFO_DROPS`).
     const PLACE: usize = 8 * 4;
     let mut numbers = [0; 64];
     let size = socket.get_socket_option_bytes(SOL_SOCKET, SO_MEMINFO, &mut numbers)?;
     let number = numbers.get(..size).and_then(|numbers| numbers.get(PLACE..)?.first_chunk::<4>());
-    // A kernel before 4.12 does not tell.
-    Ok(number.map_or(0, |number| u32::from_ne_bytes(*number)))
+    Ok(number.map(|number| u32::from_ne_bytes(*number)))
 }
 
 /// One frame as the kernel gives it.

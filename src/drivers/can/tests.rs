@@ -16,7 +16,7 @@ mod write;
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::AtomicU64},
     time::Duration,
 };
 
@@ -93,6 +93,7 @@ impl Permit for Gate {
 struct Pipe {
     sender: Sender<Data>,
     receiver: Receiver<(Frame, bool)>,
+    lost: Arc<AtomicU64>,
 }
 
 impl Port for Pipe {
@@ -109,6 +110,10 @@ impl Port for Pipe {
 
     fn ready(&mut self) -> Option<(Frame, bool)> {
         self.receiver.try_recv().ok()
+    }
+
+    fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 }
 
@@ -128,6 +133,7 @@ pub(super) struct Rig {
     task: JoinHandle<()>,
     ends: Arc<Mutex<Vec<Wires>>>,
     wires: Wires,
+    lost: Arc<AtomicU64>,
     counters: Arc<Counters>,
 }
 
@@ -149,12 +155,13 @@ impl Rig {
         let Wire::Can(device) = &spec.wire else { panic!("a device on a bus") };
         let ids = (0..).map(TagId).take(names.len()).collect::<Vec<_>>();
         let ends = Arc::new(Mutex::new(Vec::new()));
+        let lost = Arc::<AtomicU64>::default();
         let attach = {
-            let ends = Arc::clone(&ends);
+            let (ends, lost) = (Arc::clone(&ends), Arc::clone(&lost));
             move || -> Box<dyn Port> {
                 let ((sender, sent), (heard, receiver)) = (channel(room), channel(1000));
                 ends.lock().unwrap().push(Wires { sent, heard });
-                Box::new(Pipe { sender, receiver })
+                Box::new(Pipe { sender, receiver, lost: Arc::clone(&lost) })
             }
         };
         let buses = Buses::new([("a".to_owned(), Box::new(attach) as _)]);
@@ -169,7 +176,7 @@ impl Rig {
             supervise("bus", driver, inbox, host, Backoff::default()).await;
         });
         let wires = end(&told, &ends).await;
-        Self { told, names, queue, stop, task, ends, wires, counters }
+        Self { told, names, queue, stop, task, ends, wires, lost, counters }
     }
 
     /// Waits for the next session.

@@ -135,3 +135,19 @@ async fn a_device_of_which_nothing_comes_any_more_is_silent() {
     rig.device(DeviceState::Online).await;
     rig.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_good_that_a_lost_frame_may_have_changed() {
+    let rig = rig(&[SPEED, STATE].concat()).await;
+    rig.hear("181#02E803").await;
+    rig.good("speed", Value::F64(500.0)).await;
+    rig.lost.store(7, Ordering::Relaxed);
+    rig.hear("555#00").await;
+    let speed = rig.quality("speed", stale()).await;
+    assert_eq!(speed.detail.as_deref(), Some("frames were lost: it may have been among them"));
+    rig.trouble(|told| told == Some("7 frames were lost before they could be read, 7 in all")).await;
+    assert_eq!(rig.counters.lost.load(Ordering::Relaxed), 7);
+    rig.hear("181#02E903").await;
+    rig.good("speed", Value::F64(500.5)).await;
+    rig.stop().await;
+}
