@@ -11,7 +11,7 @@ use super::{
     read::{Spot, millis},
     site::{Connection, ServerSettings, Site, WriteMode},
 };
-use crate::profile::Library;
+use crate::{codec::can::Id, profile::Library};
 
 /// Resolves the site file at `path` whole. A part with a problem is left out, so that the rest is checked as well; the caller looks at
 /// `found` before it uses the result.
@@ -54,6 +54,8 @@ struct Open<'a> {
     resolved: Option<Connection>,
     /// Devices by unit id, for what they share.
     units: HashMap<u8, &'a str>,
+    /// Devices by the identifiers of CAN frames that they send.
+    senders: HashMap<Id, &'a str>,
 }
 
 impl Open<'_> {

@@ -258,6 +258,12 @@ impl BusError {
         self.class & Self::RESTARTED != 0 || self.has_state(0x40)
     }
 
+    /// Whether it is a state that goes on until another is told: one of the controller's.
+    #[must_use]
+    pub fn is_lasting(&self) -> bool {
+        [0x04, 0x08, 0x10, 0x20].into_iter().any(|bit| self.has_state(bit))
+    }
+
     /// Whether a controller or adapter lost frames.
     #[must_use]
     pub fn is_overflow(&self) -> bool {

@@ -86,7 +86,14 @@ pub(super) fn connections<'a>(
         let resolved =
             endpoint.map(|endpoint| Connection { name: name.value.0.clone(), endpoint, devices: Vec::new() });
         let name = (&name.value.0, &name.spot);
-        connections.push(Open { name: name.0, spot: name.1, driver, resolved, units: HashMap::new() });
+        connections.push(Open {
+            name: name.0,
+            spot: name.1,
+            driver,
+            resolved,
+            units: HashMap::new(),
+            senders: HashMap::new(),
+        });
     }
     connections
 }

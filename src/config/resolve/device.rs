@@ -4,10 +4,11 @@ use std::{collections::HashMap, sync::Arc};
 
 use super::{Open, Taken};
 use crate::{
+    codec::can::Id,
     config::{
         broker::MqttEndpoint,
         can::{CanDevice, CanEndpoint},
-        leaf::{Text, Whole},
+        leaf::{Name, Text, Whole},
         problem::{Findings, What, nearest},
         raw::{DeviceTable, Driver, SiteFile},
         read::{At, Spot},
@@ -74,6 +75,11 @@ fn attach<'a>(
             let Some(Connection { endpoint: Endpoint::Can(endpoint), .. }) = &open.resolved else { return };
             let Some(tags) = tags else { return };
             let Some(device) = can(table, &tags, open.name, endpoint, alike, found) else { return };
+            if let Some(name) = &table.name
+                && !check_senders(name, &device, &mut open.senders, found)
+            {
+                return;
+            }
             let source = device.source.map_or_else(String::new, |source| format!(" source {source}"));
             (Wire::Can(device), format!("{}{source}", endpoint.address()), tags.facts)
         }
@@ -170,6 +176,27 @@ fn can(
     };
     let tags = signal::instantiate(&tags.templates.signals, &node, alike, found);
     (found.problems.len() == before).then_some(CanDevice { source, tags })
+}
+
+/// A message has one sender here: two would not know of each other's counter, nor of what the other wrote.
+fn check_senders<'a>(
+    name: &'a At<Name>,
+    device: &CanDevice,
+    senders: &mut HashMap<Id, &'a str>,
+    found: &mut Findings,
+) -> bool {
+    let messages = device.tags.iter().map(|spec| &spec.source.message);
+    for sending in messages.filter_map(|message| message.sending.as_ref()) {
+        match senders.insert(sending.id, &name.value.0) {
+            Some(other) if other != name.value.0 => {
+                let with = format!("device `{other}`, which sends frames of {} as well", sending.id);
+                name.conflict(found, with, "one device of a connection that sends them");
+                return false;
+            }
+            _ => {}
+        }
+    }
+    true
 }
 
 fn mqtt(

@@ -123,6 +123,7 @@ impl Driver for Can {
             retry: None,
             is_off: false,
             told: None,
+            told_until: None,
         };
         match session.run(inbox).await {
             End::Stopped => SessionEnd::Stopped,

@@ -1,6 +1,9 @@
 //! What a frame says: values of signals, and what is the matter with the bus.
 
-use std::sync::{Arc, atomic::Ordering};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tokio::time::Instant;
 use tracing::warn;
@@ -19,6 +22,9 @@ use crate::{
 /// How a value stands where its frame was taken.
 type Judged = (Option<Value>, Quality, Option<Arc<str>>);
 
+/// How long an incident is told of.
+const CALM: Duration = Duration::from_secs(10);
+
 pub(super) const BACK: &str = "no frame since the connection came back";
 
 impl Session<'_> {
@@ -27,10 +33,10 @@ impl Session<'_> {
         self.counters.garbled.fetch_add(inflow.garbled, Ordering::Relaxed);
         if inflow.refused > 0 {
             self.counters.exceptions.fetch_add(inflow.refused, Ordering::Relaxed);
-            self.trouble(Some("the adapter refused what it was told".to_owned()));
+            self.incident("the adapter refused what it was told".to_owned());
         }
         if let Some(news) = inflow.news.take() {
-            self.trouble(Some(news));
+            self.trouble(news);
         }
         for received in inflow.frames.drain(..) {
             if received.lost > 0 {
@@ -134,12 +140,15 @@ impl Session<'_> {
         }
         if error.is_bus_off() {
             self.go_off(error);
+            self.trouble(error.to_string());
         } else if error.is_restart() {
             self.recover();
-            self.trouble(None);
-            return;
+            self.calm();
+        } else if error.is_lasting() {
+            self.trouble(error.to_string());
+        } else {
+            self.incident(error.to_string());
         }
-        self.trouble(Some(error.to_string()));
     }
 
     /// Frames were lost, some of which may have told newer values.
@@ -152,7 +161,7 @@ impl Session<'_> {
             None => "frames were lost before they could be read".to_owned(),
         };
         warn!("{text}");
-        self.trouble(Some(text));
+        self.incident(text);
         let why: Arc<str> = "frames were lost: it may have been among them".into();
         let read = self.plant.tags.iter().filter(|tag| tag.is_read);
         self.batch.extend(read.map(|tag| tag.say(Quality::Uncertain(Reason::Stale), Some(Arc::clone(&why)))));
@@ -165,6 +174,7 @@ impl Session<'_> {
         }
         let detail: Arc<str> = error.to_string().into();
         warn!("{detail}");
+        self.give_up("the controller is bus-off");
         let off = Quality::Bad(Reason::NotConnected);
         let updates = self.plant.tags.iter().map(|tag| tag.say(off, Some(Arc::clone(&detail))));
         self.batch.extend(updates);
@@ -180,7 +190,7 @@ impl Session<'_> {
         if !std::mem::replace(&mut self.is_off, false) {
             return;
         }
-        self.trouble(None);
+        self.calm();
         self.doubt("no frame since the bus is back");
     }
 
@@ -202,8 +212,28 @@ impl Session<'_> {
         }
     }
 
-    /// Tells what is the matter with the link, once.
-    pub(super) fn trouble(&mut self, detail: Option<String>) {
+    /// Tells what is the matter with the link until that is over.
+    pub(super) fn trouble(&mut self, detail: String) {
+        self.told_until = None;
+        self.tell(Some(detail));
+    }
+
+    /// Tells what was the matter with the link, for a while.
+    fn incident(&mut self, detail: String) {
+        // What lasts stands before what passes.
+        if self.told.is_none() || self.told_until.is_some() {
+            self.told_until = Some(Instant::now() + CALM);
+            self.tell(Some(detail));
+        }
+    }
+
+    /// All is well again.
+    pub(super) fn calm(&mut self) {
+        self.told_until = None;
+        self.tell(None);
+    }
+
+    fn tell(&mut self, detail: Option<String>) {
         if self.told != detail {
             self.sink.trouble(detail.as_deref());
             self.told = detail;

@@ -43,6 +43,8 @@ pub(super) struct Session<'a> {
     pub(super) is_off: bool,
     /// What was told of the link.
     pub(super) told: Option<String>,
+    /// Until when it holds, where nothing says that it is over.
+    pub(super) told_until: Option<Instant>,
 }
 
 /// How a session ended.
@@ -75,6 +77,7 @@ impl Session<'_> {
         loop {
             let due = OptionFuture::from(self.next_due().map(sleep_until));
             let silence = OptionFuture::from(self.next_silence().map(sleep_until));
+            let calm = OptionFuture::from(self.told_until.map(sleep_until));
             let has_room = self.waiting.len() + self.open.len() < write::MOST;
             let stopped = inbox.stopped();
             tokio::select! {
@@ -91,6 +94,7 @@ impl Session<'_> {
                     received?;
                 }
                 Some(()) = silence => self.fall_silent(),
+                Some(()) = calm => self.calm(),
             }
             self.publish();
         }

@@ -422,17 +422,22 @@ impl Session<'_> {
         }
     }
 
-    /// Answers all: the connection is no more. What is sent again and again is not begun again on the next one.
+    /// Answers all: the connection is no more.
     pub(super) fn close_all(&mut self) {
-        while !self.waiting.is_empty() {
-            self.drop_first("the connection ended before there was room for it");
-        }
+        self.give_up("the connection ended");
         while !self.open.is_empty() {
             self.close(0, End::Connection);
         }
+    }
+
+    /// Nothing can be sent any more: what waits never leaves, and what is sent again and again is not begun again by itself.
+    pub(super) fn give_up(&mut self, why: &str) {
+        while !self.waiting.is_empty() {
+            self.drop_first(&format!("{why} before there was room for it"));
+        }
         for sender in self.plant.senders.values_mut() {
             if sender.cycle.take().is_some() {
-                warn!(message = sender.message.name, "no longer sent again and again: the connection ended");
+                warn!(message = sender.message.name, "no longer sent again and again: {why}");
             }
         }
     }

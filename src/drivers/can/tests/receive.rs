@@ -151,3 +151,23 @@ async fn nothing_is_good_that_a_lost_frame_may_have_changed() {
     rig.good("speed", Value::F64(500.5)).await;
     rig.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_incident_is_told_for_a_while_and_a_state_until_it_is_over() {
+    let rig = rig(SPEED).await;
+    let error = |class, state| (Frame::Error(BusError { class, data: [0, state, 0, 0, 0, 0, 0, 0] }), false);
+    let begin = Instant::now();
+    rig.wires.heard.send(error(BusError::PROTOCOL, 0)).await.unwrap();
+    rig.trouble(|told| told == Some("protocol violation")).await;
+    rig.trouble(|told| told.is_none()).await;
+    assert_eq!(begin.elapsed().as_secs(), 10);
+    rig.wires.heard.send(error(BusError::CONTROLLER, 0x20)).await.unwrap();
+    rig.trouble(|told| told == Some("transmit error-passive")).await;
+    rig.wires.heard.send(error(BusError::NO_ACK, 0)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    rig.trouble(|told| told == Some("transmit error-passive")).await;
+    rig.wires.heard.send(error(BusError::CONTROLLER, 0x40)).await.unwrap();
+    rig.trouble(|told| told.is_none()).await;
+    assert_eq!(rig.counters.errors.load(Ordering::Relaxed), 4);
+    rig.stop().await;
+}

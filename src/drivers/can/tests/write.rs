@@ -250,3 +250,20 @@ async fn a_later_write_to_a_tag_ends_the_wait_for_feedback_of_an_older_one() {
     assert_eq!(older.await.unwrap().outcome, Outcome::Written);
     rig.stop().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bus_that_is_off_ends_what_is_sent_again_and_again() {
+    let mut rig = rig("send = { period_ms = 100 }", SEND, &tags(""), 100).await;
+    let report = rig.write("mode", Value::U64(2));
+    rig.carry().await;
+    report.await.unwrap();
+    rig.wires.heard.send((BUS_OFF, false)).await.unwrap();
+    rig.device(DeviceState::NotConnected).await;
+    let refused = rig.write("mode", Value::U64(3)).await.unwrap();
+    assert_eq!(refused.outcome, Outcome::NotSent);
+    rig.wires.heard.send((RESTARTED, false)).await.unwrap();
+    rig.device(DeviceState::Waiting).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(rig.is_quiet(), "nothing old leaves once the bus is back");
+    rig.stop().await;
+}
