@@ -1,5 +1,8 @@
 //! Wiring: builds the plant from a site, starts and stops its links in order, reloads it.
 
+#[cfg(feature = "simulators")]
+mod simulated;
+
 use std::{
     collections::HashMap,
     sync::{
@@ -15,6 +18,9 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
+
+#[cfg(feature = "simulators")]
+pub use simulated::simulated;
 
 use crate::{
     config::{Connection, DeviceSpec, Endpoint, Polled, Site, Wire},

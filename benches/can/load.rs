@@ -12,12 +12,9 @@ use std::{
 
 use anyhow::{Context, Result, ensure};
 use fieldbridge::{
-    app::App,
-    codec::can::{Data, Frame, Id},
+    app::{App, simulated},
     config,
-    drivers::can::{Buses, Port, Refused},
 };
-use futures_util::{FutureExt, future::BoxFuture};
 use simulators::can::{self, Bus};
 use tokio::{task::JoinHandle, time::sleep};
 
@@ -65,7 +62,7 @@ struct Figures {
 
 async fn full(time: Duration, bridge: bool) -> Result<Figures> {
     let buses = (0..BUSES).map(|number| Bus::paced(&format!("bus{number}"), BITRATE)).collect::<Vec<_>>();
-    let app = if bridge { Some(App::start_beside(site()?, attach(&buses))) } else { None };
+    let app = if bridge { Some(App::start_beside(site()?, simulated(&buses))) } else { None };
     let others = if bridge { Vec::new() } else { buses.iter().map(listen).collect() };
     while buses.iter().any(|bus| bus.ports() == 0) {
         sleep(Duration::from_millis(1)).await;
@@ -165,39 +162,4 @@ fn listen(bus: &Bus) -> JoinHandle<()> {
             port.recv().await;
         }
     })
-}
-
-fn attach(buses: &[Bus]) -> Buses {
-    let attach = |bus: &Bus| {
-        let bus = bus.clone();
-        let name = bus.name().to_owned();
-        (name, Box::new(move || Box::new(Attached(bus.attach())) as Box<dyn Port>) as _)
-    };
-    Buses::new(buses.iter().map(attach))
-}
-
-/// A bus that is listened to.
-struct Attached(can::Port);
-
-impl Port for Attached {
-    fn send(&mut self, _: &Data) -> Result<(), Refused> {
-        Err(Refused::Unfit)
-    }
-
-    fn receive(&mut self) -> BoxFuture<'_, Option<(Frame, bool)>> {
-        self.0.recv().map(|received| frame(&received)).boxed()
-    }
-
-    fn ready(&mut self) -> Option<(Frame, bool)> {
-        self.0.try_recv().and_then(|received| frame(&received))
-    }
-
-    fn lost(&self) -> u64 {
-        self.0.lost()
-    }
-}
-
-fn frame(received: &can::Received) -> Option<(Frame, bool)> {
-    let id = Id::standard(received.frame.id)?;
-    Some((Frame::Data(Data::new(id, &received.frame.bytes, None)?), received.own))
 }

@@ -7,18 +7,13 @@ use std::{
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
-use futures_util::{FutureExt, future::BoxFuture};
 use simulators::can::{
-    self, Bus, Device, FAULTS, Fault, SendError, battery::Battery, drive::Drive, engine::Engine, slcan,
-    socketcand,
+    self, Bus, Device, FAULTS, Fault, battery::Battery, drive::Drive, engine::Engine, slcan, socketcand,
 };
 use tracing::{info, warn};
 
 use super::table;
-use crate::{
-    codec::can::{BusError, Data, Fd, Frame, Id},
-    drivers::can::{Buses, Port, Refused},
-};
+use crate::{app::simulated, drivers::can::Buses};
 
 /// Name of the bus.
 const NAME: &str = "drives";
@@ -182,9 +177,7 @@ impl Net {
 
     /// The bus, for connections of this process.
     pub(in crate::cli) fn buses(&self) -> Buses {
-        let bus = self.bus.clone();
-        let attach = move || -> Box<dyn Port> { Box::new(Attached(bus.attach())) };
-        Buses::new([(NAME.to_owned(), Box::new(attach) as _)])
+        simulated(std::slice::from_ref(&self.bus))
     }
 
     pub(in crate::cli) async fn stop(self) {
@@ -205,61 +198,5 @@ impl Net {
                 AnyDevice::Engine(device) => device.stop().await,
             }
         }
-    }
-}
-
-/// A simulated bus as the driver takes one.
-struct Attached(can::Port);
-
-impl Port for Attached {
-    fn send(&mut self, data: &Data) -> Result<(), Refused> {
-        let id = can::Id { value: data.id.number(), extended: data.id.is_extended() };
-        let bytes = data.payload.bytes();
-        let frame = match data.fd {
-            None => can::Frame::data(id, bytes),
-            Some(Fd { brs, esi }) => can::Frame::flexible(id, bytes, can::Fd { brs, esi }),
-        };
-        let frame = frame.map_err(|_unfit| Refused::Unfit)?;
-        self.0.try_send(frame).map_err(|error| match error {
-            SendError::Full => Refused::Full,
-            SendError::ListenOnly | SendError::Frame(_) => Refused::Unfit,
-        })
-    }
-
-    fn receive(&mut self) -> BoxFuture<'_, Option<(Frame, bool)>> {
-        async {
-            loop {
-                let received = self.0.recv().await;
-                if let Some(frame) = frame(&received.frame) {
-                    return Some((frame, received.own));
-                }
-            }
-        }
-        .boxed()
-    }
-
-    fn ready(&mut self) -> Option<(Frame, bool)> {
-        loop {
-            let received = self.0.try_recv()?;
-            if let Some(frame) = frame(&received.frame) {
-                return Some((frame, received.own));
-            }
-        }
-    }
-
-    fn lost(&self) -> u64 {
-        self.0.lost()
-    }
-}
-
-fn frame(frame: &can::Frame) -> Option<Frame> {
-    let id = || if frame.extended { Id::extended(frame.id) } else { Id::standard(frame.id) };
-    match frame.kind {
-        can::Kind::Data => {
-            let fd = frame.fd.map(|can::Fd { brs, esi }| Fd { brs, esi });
-            Data::new(id()?, &frame.bytes, fd).map(Frame::Data)
-        }
-        can::Kind::Remote(len) => Some(Frame::Remote { id: id()?, len }),
-        can::Kind::Error { class, data } => Some(Frame::Error(BusError { class, data })),
     }
 }

@@ -163,7 +163,7 @@ impl SocketCan {
 
 /// Frames that a socket lost since it is open; `None` where the kernel does not tell, as before 4.12.
 fn drops(socket: &CanFdSocket) -> io::Result<Option<u32>> {
-    /// The ninth of the numbers (linux/sock_diag.h, `SK_MEMINFO_DROPS`).
+    /// The ninth of the numbers (`SK_MEMINFO_DROPS` in `linux/sock_diag.h`).
     const PLACE: usize = 8 * 4;
     let mut numbers = [0; 64];
     let size = socket.get_socket_option_bytes(SOL_SOCKET, SO_MEMINFO, &mut numbers)?;

@@ -6,6 +6,7 @@ mod closed;
 mod echo;
 mod forms;
 mod holes;
+mod joint;
 mod pipeline;
 mod polls;
 mod rtu;
