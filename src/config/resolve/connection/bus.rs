@@ -130,24 +130,28 @@ fn bitrates(table: &ConnectionTable, found: &mut Findings) -> Option<(u32, Optio
 
 fn replay(at: &At<ConnectionTable>, folder: &Path, found: &mut Findings) -> Option<Adapter> {
     let table = &at.value;
+    let before = found.problems.len();
     need(at, "log", table.log.is_some(), "the path of a log of candump", found);
-    let log = table.log.as_ref()?;
-    let file = folder.join(&log.value.0);
-    if let Err(error) = std::fs::File::open(&file) {
-        let text = format!("{}: {error}", file.display());
+    let file = table.log.as_ref().map(|log| folder.join(&log.value.0));
+    if let (Some(log), Some(Err(error))) = (&table.log, file.as_ref().map(std::fs::File::open)) {
+        let text = format!("{}: {error}", folder.join(&log.value.0).display());
         found.problems.push(log.spot.problem(What::Unusable(text)));
-        return None;
     }
     let speed = table.speed.as_ref()?;
     let number: f64 = speed.value.0.to_string().parse().ok()?;
     if number < 0.0 {
         let allowed = "a number above 0, or 0 for as fast as can be".to_owned();
         found.problems.push(speed.spot.problem(What::NotAllowed { allowed }));
-        return None;
     }
     if let Some(ids) = &table.send_ids {
         ids.conflict(found, "driver = \"can-replay\"", "to leave it out: nothing can be sent to a log");
     }
     let channel = table.interface.as_ref().map(|at| at.value.0.clone());
-    Some(Adapter::Replay { file, channel, speed: number, repeat: table.repeat.as_ref()?.value.0 })
+    let repeat = table.repeat.as_ref()?.value.0;
+    (found.problems.len() == before).then_some(Adapter::Replay {
+        file: file?,
+        channel,
+        speed: number,
+        repeat,
+    })
 }

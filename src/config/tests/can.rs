@@ -1,0 +1,167 @@
+//! Rules of CAN: connections, tags and messages, each broken once.
+
+use super::*;
+
+const PROFILE: &str = "protocol = 'can'\nvendor = 'x'\nmodel = 'x'\ndbc = 'x.dbc'\n";
+const DBC: &str = "BO_ 513 Command: 8 A\n SG_ Enable : 0|1@1+ (1,0) [0|1] \"\" B\n SG_ Zero : 8|8@1+ (0,0) [0|1] \"\" B\n\
+                   \x20SG_ Wide : 16|16@1+ (1,0) [0|1] \"\" B\nBO_ 385 Status: 2 A\n SG_ Speed : 0|16@1+ (1,0) [0|1] \"\" B\n";
+
+/// What is wrong with a site whose one device has these lines, its profile those, and its connection others.
+fn problems(connection: &str, device: &str, profile: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["config", "devices/x"] {
+        std::fs::create_dir_all(folder.path().join(name)).unwrap();
+    }
+    std::fs::write(folder.path().join("devices/x/x.dbc"), DBC).unwrap();
+    std::fs::write(folder.path().join("devices/x/x.toml"), format!("{PROFILE}{profile}\n")).unwrap();
+    let text = format!(
+        "[site]\nname = 'x'\n[[connections]]\nname = 'bus'\n{connection}\n[[devices]]\nname = 'd'\nconnection = 'bus'\n{device}\n"
+    );
+    let file = folder.path().join("config/x.toml");
+    let told = match load_text(&file, text, [("", ""); 0]) {
+        Ok(site) => format!("loads, with {:?}", site.warnings),
+        Err(problems) => problems.to_string(),
+    };
+    told.replace(&folder.path().display().to_string(), "(folder)")
+}
+
+#[test]
+fn rules_of_connections() {
+    let tags = "tags = [{ name = 'a', frame = '123', bits = { start = 0 }, type = 'uint8' }]";
+    let told = [
+        "driver = 'socketcan'",
+        "driver = 'socketcan'\ninterface = 'a name that is too long'",
+        "driver = 'socketcan'\ninterface = 'can0'\naddress = '10.0.0.1:1'\nbitrate = 500000",
+        "driver = 'slcan'\nport = '/dev/ttyACM0'\nbitrate = 123456\nfd = false\ndata_bitrate = 2000000",
+        "driver = 'slcan-tcp'",
+        "driver = 'socketcand'\naddress = '10.0.0.1:29536'\ninterface = 'can0'\nfd = true",
+        "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['201-1FF', '12', '00000201-202', '800']",
+        "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['201']\nlisten_only = true",
+        "driver = 'can-replay'\nlog = 'nowhere.log'\nspeed = -1",
+        "driver = 'modbus-tcp'\naddress = '10.0.0.1:502'\ninterface = 'can0'\nlisten_only = true",
+    ]
+    .map(|connection| format!("{connection}\n  {}\n", problems(connection, tags, "").replace('\n', "\n  ")));
+    insta::assert_snapshot!("bus_rules", told.join("\n"));
+}
+
+#[test]
+fn rules_of_tags_and_messages() {
+    let bus = "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['201']";
+    let profile = "profile = 'x/x'";
+    let write = |signal: &str, more: &str| {
+        format!("[[tags]]\nname = 'a'\nsignal = 'Command.{signal}'\naccess = 'read-write'\n{more}")
+    };
+    let sent = "[[messages]]\nmessage = 'Command'\nsend = {}\n";
+    let cases = [
+        ("no bits", bus, "tags = [{ name = 'a', frame = '123' }]", String::new()),
+        (
+            "frame and signal",
+            bus,
+            profile,
+            "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'\nframe = '123'".to_owned(),
+        ),
+        (
+            "too long",
+            bus,
+            "tags = [{ name = 'a', frame = '123', bits = { start = 0, length = 12 }, type = 'int8' }]",
+            String::new(),
+        ),
+        (
+            "an identifier",
+            bus,
+            "tags = [{ name = 'a', frame = '8FF', bits = { start = 0 }, type = 'int8' }]",
+            String::new(),
+        ),
+        ("no such signal", bus, profile, "[[tags]]\nname = 'a'\nsignal = 'Status.Sped'".to_owned()),
+        ("nothing wrong", bus, profile, "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'\n".to_owned()),
+        ("not sent", bus, profile, write("Enable", "")),
+        (
+            "not allowed",
+            "driver = 'can-virtual'\ninterface = 'a'",
+            profile,
+            format!("{sent}{}", write("Enable", "")),
+        ),
+        (
+            "listens only",
+            "driver = 'can-virtual'\ninterface = 'a'\nlisten_only = true",
+            profile,
+            format!("{sent}{}", write("Enable", "")),
+        ),
+        ("a factor of 0", bus, profile, format!("{sent}{}", write("Zero", ""))),
+        (
+            "no such feedback",
+            bus,
+            profile,
+            format!("{sent}{}", write("Enable", "write = { feedback = 'b' }")),
+        ),
+        (
+            "its own feedback",
+            bus,
+            profile,
+            format!("{sent}{}", write("Enable", "write = { feedback = 'a' }")),
+        ),
+        (
+            "a checksum of two bytes",
+            bus,
+            profile,
+            format!(
+                "[[messages]]\nmessage = 'Command'\nchecksum = {{ signal = 'Wide', method = 'sum' }}\nsend = {{}}\n{}",
+                write("Enable", "")
+            ),
+        ),
+        (
+            "a limit without a period",
+            bus,
+            profile,
+            format!(
+                "[[messages]]\nmessage = 'Command'\nsend = {{ limit_ms = 100, stop = {{ Enable = 'on' }} }}\n{}",
+                write("Enable", "")
+            ),
+        ),
+        (
+            "a word that is none",
+            bus,
+            profile,
+            format!(
+                "[[messages]]\nmessage = 'Command'\nsend = {{ period_ms = 100, stop = {{ Enable = 'on', Nothing = 1 }} }}\n{}",
+                write("Enable", "")
+            ),
+        ),
+        (
+            "CAN FD",
+            bus,
+            profile,
+            format!("[[messages]]\nmessage = 'Command'\nsend = {{ fd = true }}\n{}", write("Enable", "")),
+        ),
+        (
+            "no such message",
+            bus,
+            profile,
+            "[[messages]]\nmessage = 'Comand'\n[[tags]]\nname = 'a'\nsignal = 'Status.Speed'".to_owned(),
+        ),
+        (
+            "keys of others",
+            bus,
+            "profile = 'x/x'\nunit_id = 1\nscan_ms = 100\nbyte_order = 'CDAB'",
+            "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'".to_owned(),
+        ),
+        (
+            "tags of others",
+            bus,
+            "tags = [{ name = 'a', register = { table = 'input', address = 0 }, type = 'int16' }]",
+            String::new(),
+        ),
+    ];
+    let told = cases.map(|(name, connection, device, profile)| {
+        format!("{name}\n  {}\n", problems(connection, device, &profile).replace('\n', "\n  "))
+    });
+    insta::assert_snapshot!("frame_rules", told.join("\n"));
+}
+
+#[test]
+fn one_device_of_a_bus_sends_a_message() {
+    let bus = "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['201']";
+    let sent = "[[messages]]\nmessage = 'Command'\nsend = {}\n[[tags]]\nname = 'a'\nsignal = 'Command.Enable'\naccess = 'read-write'\n";
+    let two = "profile = 'x/x'\n[[devices]]\nname = 'e'\nconnection = 'bus'\nprofile = 'x/x'";
+    insta::assert_snapshot!("senders", problems(bus, two, sent));
+}
