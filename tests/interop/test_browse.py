@@ -20,11 +20,11 @@ Connected = AbstractAsyncContextManager[Peer]
 async def test_tools_are_announced_with_schemas_and_annotations(peer: Connected) -> None:
     async with peer as bridge:
         tools = {tool.name: tool for tool in (await bridge.client.list_tools()).tools}
-        assert set(tools) == {"list_tags", "read_tags", "list_devices", "write_tag"}
+        assert set(tools) == {"list_tags", "read_tags", "list_devices", "write_tag", "write_tags"}
         for name, tool in tools.items():
             assert tool.description and tool.output_schema, name
             assert tool.annotations is not None, name
-            assert tool.annotations.read_only_hint is (name != "write_tag"), name
+            assert tool.annotations.read_only_hint is not name.startswith("write_tag"), name
         write = tools["write_tag"].annotations
         assert write is not None and write.destructive_hint is not None and write.idempotent_hint is True
         properties = tools["write_tag"].input_schema["properties"]

@@ -126,7 +126,7 @@ def test_1_names(talk: Talk) -> None:
 
 
 def test_2_tool_count(talk: Talk, tags: int) -> None:
-    assert len(talk.tools()) == 4
+    assert len(talk.tools()) == 5
 
 
 def test_3_to_6_input_schemas(talk: Talk) -> None:
@@ -163,6 +163,8 @@ def test_7_and_10_answers_validate_and_are_short(talk: Talk, tags: int) -> None:
         ("write_tag", {"tag": writable_tag, "value": "7"}),
         ("write_tag", {"tag": writable_tag, "value": "7", "dry_run": True}),
         ("write_tag", {"tag": writable_tag, "value": "8", "expect": "9"}),
+        ("write_tags", {"writes": [{"tag": writable_tag, "value": "7"}]}),
+        ("write_tags", {"writes": [{"tag": writable_tag, "value": "7"}], "dry_run": True}),
         # Errors.
         ("list_tags", {"device": "nothing"}),
         ("list_tags", {"cursor": "nonsense"}),
@@ -183,6 +185,12 @@ def test_7_and_10_answers_validate_and_are_short(talk: Talk, tags: int) -> None:
         ("write_tag", {"tag": writable_tag, "value": "99999"}),
         ("write_tag", {"tag": writable_tag, "value": "x" * 50_000}),
         ("write_tag", {"tag": "nothing", "value": "1"}),
+        ("write_tags", {}),
+        ("write_tags", {"writes": []}),
+        ("write_tags", {"writes": [{"tag": writable_tag}]}),
+        ("write_tags", {"writes": [{"tag": writable_tag, "value": "7"}, {"tag": "nothing", "value": "1"}]}),
+        ("write_tags", {"writes": [{"tag": writable_tag, "value": "7"}] * 2}),
+        ("write_tags", {"writes": [{"tag": "x" * 900, "value": "y" * 900}] * 32}),
         ("write_tag", {"tag": "line-00/area-0/value-1", "value": "1"}),
     ):
         talk.call(tool, **arguments)
@@ -273,7 +281,7 @@ def test_9_tools_do_not_depend_on_the_tags(serve: Serve) -> None:
 def test_11_annotations(talk: Talk) -> None:
     for tool in talk.tools():
         hints = tool["annotations"]
-        if tool["name"] == "write_tag":
+        if tool["name"] in ("write_tag", "write_tags"):
             assert hints["readOnlyHint"] is False
             assert "destructiveHint" in hints
             assert hints["idempotentHint"] is True

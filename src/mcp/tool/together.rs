@@ -116,7 +116,7 @@ pub(super) async fn call(mcp: &Mcp, catalogue: &Catalogue, wanted: Wanted, call:
     let rows = |is_whole: bool| {
         let each = writes.iter().zip(&reports).map(|((path, _), report)| {
             let row = Row::new(path, catalogue.tag(path).map(|entry| &*entry.tag), report);
-            serde_json::to_value(if is_whole { row } else { row.brief() }).unwrap_or_default()
+            serde_json::to_value(if is_whole { row } else { row.terse() }).unwrap_or_default()
         });
         let structured = json!({ "writes": each.collect::<Vec<Json>>() });
         Answer { text: structured.to_string(), structured, failed }

@@ -33,7 +33,7 @@ pub(super) struct Wanted {
 #[derive(Debug, Serialize)]
 pub(super) struct Row<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    tag: Option<&'a str>,
+    tag: Option<Cow<'a, str>>,
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     requested: Option<Json>,
@@ -150,11 +150,12 @@ fn answer(path: &str, tag: Option<&Tag>, report: &Report) -> Answer {
 }
 
 /// A message that repeats a whole array says no more than its beginning.
-fn shorten(message: &str) -> Cow<'_, str> {
-    const MOST: usize = 1000;
-    match message.char_indices().nth(MOST) {
-        None => message.into(),
-        Some((end, _)) => format!("{}…", message.get(..end).unwrap_or_default()).into(),
+const MESSAGE: usize = 1000;
+
+fn shorten(text: &str, most: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(most) {
+        None => text.into(),
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
     }
 }
 
@@ -162,7 +163,7 @@ fn shorten(message: &str) -> Cow<'_, str> {
 pub(super) fn misused(arguments: &Arguments, problem: &str, call: &Call) -> Answer {
     log_misuse(problem, call);
     let row = Row {
-        tag: arguments.text("tag").ok().flatten(),
+        tag: arguments.text("tag").ok().flatten().map(Cow::Borrowed),
         outcome: "rejected",
         requested: None,
         value: None,
@@ -195,7 +196,7 @@ impl<'a> Row<'a> {
         let kind = tag.map_or(Kind::Float64, |tag| tag.definition.kind);
         let json = |value: &Option<Value>| value.as_ref().map(|value| json::value(value, kind));
         Self {
-            tag: Some(path),
+            tag: Some(path.into()),
             outcome: outcome.name(),
             requested: json(requested),
             value: json(value),
@@ -208,13 +209,32 @@ impl<'a> Row<'a> {
                 _ => None,
             },
             code: *code,
-            message: shorten(message),
+            message: shorten(message, MESSAGE),
         }
     }
 
-    /// Without what a caller knows who asked for it, and what can be long.
+    /// Without what a caller knows who asked for it.
     pub(super) fn brief(self) -> Self {
         Self { requested: None, previous: None, ..self }
+    }
+
+    /// As one of many: without all that can be long.
+    pub(super) fn terse(self) -> Row<'static> {
+        const TAG: usize = 100;
+        const MESSAGE: usize = 120;
+        Row {
+            tag: self.tag.map(|tag| shorten(&tag, TAG).into_owned().into()),
+            outcome: self.outcome,
+            requested: None,
+            value: None,
+            label: None,
+            previous: None,
+            unit: None,
+            acknowledged_by: self.acknowledged_by,
+            rule: self.rule,
+            code: self.code,
+            message: shorten(&self.message, MESSAGE).into_owned().into(),
+        }
     }
 
     fn answer(&self, failed: bool) -> Answer {
