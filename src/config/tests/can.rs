@@ -44,118 +44,137 @@ fn rules_of_connections() {
     insta::assert_snapshot!("bus_rules", told.join("\n"));
 }
 
-#[test]
-fn rules_of_tags_and_messages() {
-    let bus = "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['201']";
-    let profile = "profile = 'x/x'";
-    let write = |signal: &str, more: &str| {
-        format!("[[tags]]\nname = 'a'\nsignal = 'Command.{signal}'\naccess = 'read-write'\n{more}")
-    };
-    let sent = "[[messages]]\nmessage = 'Command'\nsend = {}\n";
-    let cases = [
-        ("no bits", bus, "tags = [{ name = 'a', frame = '123' }]", String::new()),
-        (
-            "frame and signal",
-            bus,
-            profile,
-            "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'\nframe = '123'".to_owned(),
-        ),
-        (
-            "too long",
-            bus,
-            "tags = [{ name = 'a', frame = '123', bits = { start = 0, length = 12 }, type = 'int8' }]",
-            String::new(),
-        ),
-        (
-            "an identifier",
-            bus,
-            "tags = [{ name = 'a', frame = '8FF', bits = { start = 0 }, type = 'int8' }]",
-            String::new(),
-        ),
-        ("no such signal", bus, profile, "[[tags]]\nname = 'a'\nsignal = 'Status.Sped'".to_owned()),
-        ("nothing wrong", bus, profile, "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'\n".to_owned()),
-        ("not sent", bus, profile, write("Enable", "")),
-        (
-            "not allowed",
-            "driver = 'can-virtual'\ninterface = 'a'",
-            profile,
-            format!("{sent}{}", write("Enable", "")),
-        ),
-        (
-            "listens only",
-            "driver = 'can-virtual'\ninterface = 'a'\nlisten_only = true",
-            profile,
-            format!("{sent}{}", write("Enable", "")),
-        ),
-        ("a factor of 0", bus, profile, format!("{sent}{}", write("Zero", ""))),
-        (
-            "no such feedback",
-            bus,
-            profile,
-            format!("{sent}{}", write("Enable", "write = { feedback = 'b' }")),
-        ),
-        (
-            "its own feedback",
-            bus,
-            profile,
-            format!("{sent}{}", write("Enable", "write = { feedback = 'a' }")),
-        ),
-        (
-            "a checksum of two bytes",
-            bus,
-            profile,
-            format!(
-                "[[messages]]\nmessage = 'Command'\nchecksum = {{ signal = 'Wide', method = 'sum' }}\nsend = {{}}\n{}",
-                write("Enable", "")
-            ),
-        ),
-        (
-            "a limit without a period",
-            bus,
-            profile,
-            format!(
-                "[[messages]]\nmessage = 'Command'\nsend = {{ limit_ms = 100, stop = {{ Enable = 'on' }} }}\n{}",
-                write("Enable", "")
-            ),
-        ),
-        (
-            "a word that is none",
-            bus,
-            profile,
-            format!(
-                "[[messages]]\nmessage = 'Command'\nsend = {{ period_ms = 100, stop = {{ Enable = 'on', Nothing = 1 }} }}\n{}",
-                write("Enable", "")
-            ),
-        ),
-        (
-            "CAN FD",
-            bus,
-            profile,
-            format!("[[messages]]\nmessage = 'Command'\nsend = {{ fd = true }}\n{}", write("Enable", "")),
-        ),
-        (
-            "no such message",
-            bus,
-            profile,
-            "[[messages]]\nmessage = 'Comand'\n[[tags]]\nname = 'a'\nsignal = 'Status.Speed'".to_owned(),
-        ),
-        (
-            "keys of others",
-            bus,
-            "profile = 'x/x'\nunit_id = 1\nscan_ms = 100\nbyte_order = 'CDAB'",
-            "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'".to_owned(),
-        ),
-        (
-            "tags of others",
-            bus,
-            "tags = [{ name = 'a', register = { table = 'input', address = 0 }, type = 'int16' }]",
-            String::new(),
-        ),
-    ];
-    let told = cases.map(|(name, connection, device, profile)| {
-        format!("{name}\n  {}\n", problems(connection, device, &profile).replace('\n', "\n  "))
+const BUS: &str = "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['201']";
+const SENT: &str = "[[messages]]\nmessage = 'Command'\nsend = {}\n";
+
+fn write(signal: &str, more: &str) -> String {
+    format!("[[tags]]\nname = 'a'\nsignal = 'Command.{signal}'\naccess = 'read-write'\n{more}")
+}
+
+/// Each case has a name, a connection, a device and what its profile says.
+fn told(cases: &[(&str, &str, &str, String)]) -> String {
+    let told = cases.iter().map(|(name, connection, device, profile)| {
+        format!("{name}\n  {}\n", problems(connection, device, profile).replace('\n', "\n  "))
     });
-    insta::assert_snapshot!("frame_rules", told.join("\n"));
+    told.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn rules_of_tags() {
+    let profile = "profile = 'x/x'";
+    insta::assert_snapshot!(
+        "frame_rules",
+        told(&[
+            ("no bits", BUS, "tags = [{ name = 'a', frame = '123' }]", String::new()),
+            (
+                "frame and signal",
+                BUS,
+                profile,
+                "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'\nframe = '123'".to_owned(),
+            ),
+            (
+                "too long",
+                BUS,
+                "tags = [{ name = 'a', frame = '123', bits = { start = 0, length = 12 }, type = 'int8' }]",
+                String::new(),
+            ),
+            (
+                "an identifier",
+                BUS,
+                "tags = [{ name = 'a', frame = '8FF', bits = { start = 0 }, type = 'int8' }]",
+                String::new(),
+            ),
+            ("no such signal", BUS, profile, "[[tags]]\nname = 'a'\nsignal = 'Status.Sped'".to_owned()),
+            ("nothing wrong", BUS, profile, "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'\n".to_owned()),
+            ("not sent", BUS, profile, write("Enable", "")),
+            (
+                "not allowed",
+                "driver = 'can-virtual'\ninterface = 'a'",
+                profile,
+                format!("{SENT}{}", write("Enable", "")),
+            ),
+            (
+                "listens only",
+                "driver = 'can-virtual'\ninterface = 'a'\nlisten_only = true",
+                profile,
+                format!("{SENT}{}", write("Enable", "")),
+            ),
+            ("a factor of 0", BUS, profile, format!("{SENT}{}", write("Zero", ""))),
+            (
+                "no such feedback",
+                BUS,
+                profile,
+                format!("{SENT}{}", write("Enable", "write = { feedback = 'b' }")),
+            ),
+            (
+                "its own feedback",
+                BUS,
+                profile,
+                format!("{SENT}{}", write("Enable", "write = { feedback = 'a' }")),
+            ),
+        ])
+    );
+}
+
+#[test]
+fn rules_of_messages() {
+    let profile = "profile = 'x/x'";
+    insta::assert_snapshot!(
+        "message_rules",
+        told(&[
+            (
+                "a checksum of two bytes",
+                BUS,
+                profile,
+                format!(
+                    "[[messages]]\nmessage = 'Command'\nchecksum = {{ signal = 'Wide', method = 'sum' }}\nsend = {{}}\n{}",
+                    write("Enable", "")
+                ),
+            ),
+            (
+                "a limit without a period",
+                BUS,
+                profile,
+                format!(
+                    "[[messages]]\nmessage = 'Command'\nsend = {{ limit_ms = 100, stop = {{ Enable = 'on' }} }}\n{}",
+                    write("Enable", "")
+                ),
+            ),
+            (
+                "a word that is none",
+                BUS,
+                profile,
+                format!(
+                    "[[messages]]\nmessage = 'Command'\nsend = {{ period_ms = 100, stop = {{ Enable = 'on', Nothing = 1 }} }}\n{}",
+                    write("Enable", "")
+                ),
+            ),
+            (
+                "CAN FD",
+                BUS,
+                profile,
+                format!("[[messages]]\nmessage = 'Command'\nsend = {{ fd = true }}\n{}", write("Enable", "")),
+            ),
+            (
+                "no such message",
+                BUS,
+                profile,
+                "[[messages]]\nmessage = 'Comand'\n[[tags]]\nname = 'a'\nsignal = 'Status.Speed'".to_owned(),
+            ),
+            (
+                "keys of others",
+                BUS,
+                "profile = 'x/x'\nunit_id = 1\nscan_ms = 100\nbyte_order = 'CDAB'",
+                "[[tags]]\nname = 'a'\nsignal = 'Status.Speed'".to_owned(),
+            ),
+            (
+                "tags of others",
+                BUS,
+                "tags = [{ name = 'a', register = { table = 'input', address = 0 }, type = 'int16' }]",
+                String::new(),
+            ),
+        ])
+    );
 }
 
 #[test]
