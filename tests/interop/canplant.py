@@ -48,6 +48,8 @@ class Bus(Plant):
     def __init__(self, bridge: Bridge, adapter: Adapter) -> None:
         super().__init__(bridge)
         self.adapter = adapter
+        self.sent = 0
+        """Frames that it was told to send."""
         self._count = 0
 
     def hear(self, *frames: Frame) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import bridge
 from bridge import Bridge, Web
+from canplant import Bus, write_site
 from devices import Kind
 from mosquitto import Listener, Mosquitto
 from mqtt import Plant
@@ -17,8 +18,11 @@ from peers import WAYS, Peer, Way, connect
 from plant import Site, boiler
 from plc import Plc
 from registers import Device
+from slcan import Adapter
 
 CASES = Path(__file__).parent.parent / "cases"
+collect_ignore = ["vcan"]
+"""Those run inside a virtual machine (`test_vcan.py`)."""
 
 
 def pytest_configure() -> None:
@@ -163,5 +167,27 @@ def ask(serve: Serve) -> Ask:
 
     def start(text: str, **options: object) -> Plant:
         return Plant(serve(text, **options))
+
+    return start
+
+
+@pytest.fixture
+def adapter() -> Iterator[Adapter]:
+    """An slcan adapter and the bus behind it."""
+    adapter = Adapter()
+    yield adapter
+    adapter.close()
+
+
+Listen = Callable[..., Bus]
+
+
+@pytest.fixture
+def listen(run: Run, tmp_path: Path, adapter: Adapter) -> Listen:
+    """Serves a site with the signals of a DBC file, see `write_site`, on the bus behind the adapter."""
+
+    def start(dbc: str | bytes, *arguments: object, **options: object) -> Bus:
+        path = write_site(tmp_path, dbc, adapter.address, *arguments, **options)  # type: ignore[arg-type]
+        return Bus(run("serve", "--config", str(path), "--log-format", "json", pipe=True), adapter)
 
     return start

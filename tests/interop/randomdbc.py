@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from random import Random
 from typing import Literal
@@ -33,6 +32,7 @@ class Signal:
     offset: Decimal = ZERO
     span: tuple[Decimal, Decimal] | None = None
     words: dict[int, str] = field(default_factory=dict)
+    initial: int = 0
     selects: bool = False
     by: Signal | None = None
     """The multiplexer that selects it, and by which of its raw numbers."""
@@ -67,9 +67,8 @@ class Signal:
             byte, mask = bit // 8, 1 << bit % 8
             payload[byte] = payload[byte] | mask if raw >> count & 1 else payload[byte] & ~mask
 
-    def line(self, is_plain: bool = False) -> str:
-        mark = f"m{self.ranges[0][0]}" if self.by else ""
-        mark = "" if is_plain else mark + ("M" if self.selects else "")
+    def line(self) -> str:
+        mark = (f"m{self.ranges[0][0]}" if self.by else "") + ("M" if self.selects else "")
         low, high = self.span or (0, 0)
         return (
             f" SG_ {self.name} {mark} : {self.start}|{self.length}@{int(not self.is_motorola)}"
@@ -94,12 +93,29 @@ class Message:
     def head(self) -> str:
         return f"BO_ {self.number} {self.name}: {self.length} Vector__XXX\n"
 
-    def is_there(self, signal: Signal, raws: dict[str, int | float]) -> bool:
+    def has_ranges(self) -> bool:
+        """Whether marks alone cannot say what selects what."""
+        selected = [signal.ranges for signal in self.signals if signal.by]
+        is_single = all(len(ranges) == 1 and ranges[0][0] == ranges[0][1] for ranges in selected)
+        return sum(signal.selects for signal in self.signals) > 1 or not is_single
+
+    def is_there(self, signal: Signal, raws: Mapping[str, int | float]) -> bool:
         """Whether a frame with these raw numbers has the signal."""
         if signal.by is None:
             return True
-        raw = raws[signal.by.name]
-        return self.is_there(signal.by, raws) and any(low <= raw <= high for low, high in signal.ranges)
+        return self.is_there(signal.by, raws) and any(
+            low <= raws[signal.by.name] <= high for low, high in signal.ranges
+        )
+
+    def selectors(self, names: Collection[str]) -> set[str]:
+        """All that must have some number for these signals to be there."""
+        found: set[str] = set()
+        for signal in self.signals:
+            by = signal.by if signal.name in names else None
+            while by:
+                found.add(by.name)
+                by = by.by
+        return found
 
     def frame(self, data: bytes) -> Frame:
         return Frame(self.id, data, self.is_extended, self.is_fd)
@@ -109,10 +125,9 @@ class Message:
 class Dbc:
     messages: list[Message]
 
-    def text(self, is_plain: bool = False) -> str:
-        """The file; a plain one knows nothing of multiplexers, so that every signal is always there."""
+    def text(self) -> str:
         parts = ['VERSION ""\n\nNS_ :\n\nBS_:\n\nBU_: Vector__XXX\n\n']
-        parts += [message.head() + "".join(s.line(is_plain) for s in message.signals) for message in self.messages]
+        parts += [message.head() + "".join(signal.line() for signal in message.signals) for message in self.messages]
         parts.append(
             'BA_DEF_ BO_ "VFrameFormat" ENUM "StandardCAN","ExtendedCAN","reserved","J1939PG",'
             + ",".join(['"reserved"'] * 10)
@@ -120,7 +135,12 @@ class Dbc:
         )
         for message in self.messages:
             parts.append(f'BA_ "VFrameFormat" BO_ {message.number} {message.is_extended + 14 * message.is_fd};\n')
+        parts.append('BA_DEF_ SG_ "GenSigStartValue" FLOAT -1E+18 1E+18;\nBA_DEF_DEF_ "GenSigStartValue" 0;\n')
         every = [(message, signal) for message in self.messages for signal in message.signals]
+        for message, signal in every:
+            if signal.initial:
+                start = f'BA_ "GenSigStartValue" SG_ {message.number} {signal.name} {signal.initial};\n'
+                parts.append(start)
         for message, signal in every:
             if signal.words:
                 words = " ".join(f'{raw} "{word}"' for raw, word in signal.words.items())
@@ -129,20 +149,26 @@ class Dbc:
             if signal.number == "float":
                 parts.append(f"SIG_VALTYPE_ {message.number} {signal.name} : {signal.length // 32};\n")
         for message, signal in every:
-            if signal.by and not is_plain and is_extended(message):
+            if signal.by and message.has_ranges():
                 ranges = ", ".join(f"{low}-{high}" for low, high in signal.ranges)
                 parts.append(f"SG_MUL_VAL_ {message.number} {signal.name} {signal.by.name} {ranges};\n")
         return "\n".join(parts)
 
-    def oracles(self, is_plain: bool = False) -> dict[str, Oracle]:
+    def oracles(self) -> dict[str, Oracle]:
         """The messages as cantools reads them."""
-        database = cantools.database.load_string(self.text(is_plain), "dbc", strict=not is_plain)
+        database = cantools.database.load_string(self.text(), "dbc", strict=True)
         return {message.name: message for message in database.messages}  # type: ignore[union-attr]
 
-
-def is_extended(message: Message) -> bool:
-    """Whether marks alone cannot say what selects what."""
-    return sum(s.selects for s in message.signals) > 1 or any(s.ranges[:1] != [(s.ranges[0][0],) * 2] or len(s.ranges) > 1 for s in message.signals if s.by)
+    def apart(self) -> Dbc:
+        """The same with a message for each signal, `Message_Signal`, that has nothing but that, always."""
+        every = [(message, signal) for message in self.messages for signal in message.signals]
+        single = (replace(signal, by=None, ranges=[], selects=False) for _, signal in every)
+        return Dbc(
+            [
+                Message(f"{message.name}_{signal.name}", number, True, message.length, message.is_fd, [signal])
+                for number, ((message, _), signal) in enumerate(zip(every, single))
+            ]
+        )
 
 
 def dbc(random: Random) -> Dbc:
@@ -258,6 +284,8 @@ class _Filler:
                 signal.span = Decimal(-1_000_000), Decimal(1_000_000)
             return
         low, high = signal.limits()
+        if not signal.by and random.random() < 0.3:
+            signal.initial = random.randint(max(low, -(1 << 50)), min(high, 1 << 50))
         if random.random() < 0.35:
             near = {low, high, 0, 1, 2, 3, random.randint(low, high)}
             # A word has 63 bits of a number at most.
@@ -295,10 +323,6 @@ def nice(random: Random) -> float:
     return random.randint(-(1 << 20), 1 << 20) / (1 << random.randint(0, 10))
 
 
-def is_finite(raw: int | float) -> bool:
-    return math.isfinite(raw)
-
-
 def pages(message: Message) -> Iterator[dict[str, int]]:
     """The raw numbers of all multiplexers, for each way in which they can select something."""
 
@@ -307,7 +331,7 @@ def pages(message: Message) -> Iterator[dict[str, int]]:
             yield chosen
             return
         first, *others = rest
-        if not message.is_there(first, chosen):  # type: ignore[arg-type]
+        if not message.is_there(first, chosen):
             yield from next_(chosen, others)
             return
         starts = sorted({other.ranges[0][0] for other in message.signals if other.by is first}) or [0]

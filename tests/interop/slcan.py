@@ -40,9 +40,11 @@ class Frame:
 
 
 class Adapter:
-    """One client at a time; what it commands and sends is kept."""
+    """One client at a time; what it commands and sends is kept. One that is slow answers nothing, so that TCP takes its
+    time to acknowledge what came."""
 
-    def __init__(self) -> None:
+    def __init__(self, slow: bool = False) -> None:
+        self.slow = slow
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = "127.0.0.1:{}".format(self._server.getsockname()[1])
         self.commands: list[str] = []
@@ -108,7 +110,8 @@ class Adapter:
         while chunk := client.recv(65536):
             *lines, rest = (rest + chunk).split(b"\r")
             answer = b"".join(self._take(line.decode()) for line in lines)
-            client.sendall(answer)
+            if not self.slow:
+                client.sendall(answer)
 
     def _take(self, line: str) -> bytes:
         with self._news:

@@ -67,3 +67,27 @@ pub fn indicator(bits: u64, length: u8) -> Option<Indicator> {
         None
     }
 }
+
+/// Whether a word for an indicator says no more than that there is no value. Some parameters, such as SPN 695, have values of
+/// their own up there.
+#[must_use]
+pub fn is_word_of_indicator(word: &str) -> bool {
+    const WHOLE: [&str; 3] = ["na", "sna", "ne"];
+    const PARTS: [&str; 13] = [
+        "notavailable",
+        "unavailable",
+        "notinstalled",
+        "notrequested",
+        "notsupported",
+        "notdefined",
+        "undefined",
+        "noaction",
+        "dontcare",
+        "donotcare",
+        "nodata",
+        "invalid",
+        "error",
+    ];
+    let letters = word.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+    WHOLE.contains(&letters.as_str()) || PARTS.iter().any(|part| letters.contains(part))
+}

@@ -161,12 +161,10 @@ impl Signal {
     /// What its bits say.
     #[must_use]
     pub fn value(&self, bits: u64) -> Reading {
-        if self.spec.has_indicators {
-            match j1939::indicator(bits, self.spec.place.length()) {
-                Some(j1939::Indicator::NotAvailable) => return Reading::NotAvailable,
-                Some(j1939::Indicator::Error) => return Reading::Error,
-                None => {}
-            }
+        match self.indicator(bits) {
+            Some(j1939::Indicator::NotAvailable) => return Reading::NotAvailable,
+            Some(j1939::Indicator::Error) => return Reading::Error,
+            None => {}
         }
         match self.codec.value(bits) {
             Ok(_) if self.is_constant() => Reading::Value(self.constant(), self.word(bits).cloned()),
@@ -174,6 +172,13 @@ impl Signal {
             Err(Fault::NotAvailable) => Reading::NotAvailable,
             Err(fault) => Reading::Fault(fault),
         }
+    }
+
+    fn indicator(&self, bits: u64) -> Option<j1939::Indicator> {
+        let indicator =
+            j1939::indicator(bits, self.spec.place.length()).filter(|_| self.spec.has_indicators)?;
+        let is_value = self.word(bits).is_some_and(|word| !j1939::is_word_of_indicator(word));
+        (!is_value).then_some(indicator)
     }
 
     /// The bits that hold a value, or the nearest to it that they can.
@@ -187,6 +192,18 @@ impl Signal {
     /// The bits of a raw number; `None` where they cannot hold it.
     #[must_use]
     pub fn raw(&self, number: i64) -> Option<u64> {
+        let text = number.to_string();
+        match self.spec.kind {
+            Kind::Float32 => {
+                let float = text.parse::<f32>().ok()?;
+                return (float.to_string() == text).then(|| float.to_bits().into());
+            }
+            Kind::Float64 => {
+                let float = text.parse::<f64>().ok()?;
+                return (float.to_string() == text).then(|| float.to_bits());
+            }
+            _ => {}
+        }
         let (low, high) = self.codec.raw_range();
         let fits = (low..=high).contains(&number.into());
         fits.then(|| number.cast_unsigned() & u64::MAX >> (64 - self.spec.place.length()))
@@ -195,10 +212,12 @@ impl Signal {
     fn word(&self, bits: u64) -> Option<&Arc<str>> {
         let labels = self.spec.labels.as_ref()?;
         let unused = 64 - self.spec.place.length();
-        let number = if self.codec.raw_range().0 < 0 {
-            (bits << unused).cast_signed() >> unused
-        } else {
-            i64::try_from(bits).ok()?
+        let number = match self.spec.kind {
+            // Only whole numbers have words.
+            Kind::Float32 => f32::from_bits(u32::try_from(bits).ok()?).to_string().parse().ok()?,
+            Kind::Float64 => f64::from_bits(bits).to_string().parse().ok()?,
+            _ if self.codec.raw_range().0 < 0 => (bits << unused).cast_signed() >> unused,
+            _ => i64::try_from(bits).ok()?,
         };
         labels.word(number)
     }

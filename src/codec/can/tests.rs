@@ -195,3 +195,30 @@ fn the_highest_raw_numbers_of_j1939_are_no_values() {
         assert_eq!(indicator(bits, length), expected, "{bits:X} of {length} bits");
     }
 }
+
+#[test]
+fn indicators_of_j1939_that_have_a_word_of_their_own_are_values() {
+    let labels =
+        [(1, "speed"), (2, "torque"), (3, "Not Available")].map(|(number, word)| (number, word.into()));
+    let plain = signal(0, 2, Number::Unsigned, "1", "0").spec().clone();
+    let labels = Some(Arc::new(Labels::new(labels)));
+    let signal = Signal::new(Spec { labels, has_indicators: true, ..plain }).unwrap();
+    assert_eq!(signal.value(2), Reading::Value(Value::U64(2), Some("torque".into())));
+    assert_eq!(signal.value(3), Reading::NotAvailable);
+    assert_eq!(signal.accept("torque").unwrap().effective, Value::U64(2));
+    assert!(signal.accept("not available").is_err());
+    for word in [
+        "Error",
+        "error indicator",
+        "N/A",
+        "SNA",
+        "Don't care / take no action",
+        "Not_available",
+        "invalid data",
+    ] {
+        assert!(j1939::is_word_of_indicator(word), "{word}");
+    }
+    for word in ["limit", "Other", "Speed/Torque Limit Control", "reserved", "snap", "fault"] {
+        assert!(!j1939::is_word_of_indicator(word), "{word}");
+    }
+}

@@ -188,7 +188,7 @@ impl Plant {
         for (pgn, source) in self.by_group.keys() {
             let mask = if pgn >> 8 & 0xFF < 240 { ADDRESSED } else { BROADCAST };
             filters.extend(Id::extended(pgn << 8 | u32::from(*source)).map(|id| (id, mask)));
-            let packets = PACKETS.map(|group| Id::extended(group << 8 | u32::from(*source)));
+            let packets = PACKETS.map(|group| Id::extended(group | u32::from(*source)));
             filters.extend(packets.into_iter().flatten().map(|id| (id, BROADCAST)));
         }
         filters.extend(self.senders.keys().map(|id| (*id, ALL)));

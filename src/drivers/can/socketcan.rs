@@ -73,7 +73,11 @@ pub(super) fn open(
     filters: &[(Id, u32)],
 ) -> Result<Box<dyn Bus>, LinkError> {
     let fail = |problem: String| LinkError { address: interface.to_owned(), problem, lasting: false };
-    let socket = prepare(interface, fd, listen_only, filters).map_err(|error| fail(explain(&error)))?;
+    let socket = prepare(interface, fd, listen_only, filters).map_err(|error| {
+        let is_there = Path::new("/sys/class/net").join(interface).exists();
+        let is_other = error.raw_os_error() == Some(nix::libc::ENODEV) && is_there;
+        fail(if is_other { "it is no CAN interface".to_owned() } else { explain(&error) })
+    })?;
     if let Some(problem) = is_down(interface) {
         return Err(fail(problem));
     }
@@ -123,7 +127,6 @@ fn explain(error: &io::Error) -> String {
             "the kernel has no CAN (modules can and can_raw)".to_owned()
         }
         Some(nix::libc::ENETDOWN) => "the interface is down".to_owned(),
-        Some(nix::libc::EADDRNOTAVAIL) => "it is no CAN interface".to_owned(),
         _ => error.to_string(),
     }
 }

@@ -9,7 +9,7 @@ use tokio::{
 
 use super::{
     bus::{Bus, Failure, Inflow},
-    stream::{Dialect, Streamed},
+    stream::{Dialect, Stream, Streamed},
 };
 use crate::{
     codec::can::{
@@ -17,10 +17,7 @@ use crate::{
         socketcand::{self, RAW_MODE, Reader, Told},
     },
     config::CanEndpoint,
-    link::{
-        LinkError,
-        transport::{Delivery, tcp},
-    },
+    link::{LinkError, transport::tcp},
 };
 
 struct Socketcand {
@@ -34,7 +31,6 @@ pub(super) async fn open(
     interface: &str,
 ) -> Result<Box<dyn Bus>, LinkError> {
     let mut stream = tcp::connect(address, endpoint.timeout).await?;
-    let delivery = Delivery::of(&stream);
     let fail = |problem: String| LinkError { address: endpoint.address(), problem, lasting: false };
     let mut reader = Reader::new();
     let greeting = async {
@@ -74,7 +70,7 @@ pub(super) async fn open(
             return Err(fail(format!("no socketcand answers within {} ms", endpoint.timeout.as_millis())));
         }
     }
-    Ok(Box::new(Streamed::new(Box::new(stream), Some(delivery), Socketcand { reader })))
+    Ok(Box::new(Streamed::new(Stream::Right(stream), Socketcand { reader })))
 }
 
 impl Dialect for Socketcand {

@@ -4,19 +4,20 @@ use std::io;
 
 use futures_util::{FutureExt, future::BoxFuture};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    time::{Duration, timeout},
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::TcpStream,
+    time::{Duration, Instant, sleep, sleep_until, timeout},
 };
+use tokio_util::either::Either;
 
 use super::bus::{Bus, Failure, Inflow, Unsent};
 use crate::{
     codec::can::{Data, Frame},
-    link::transport::Delivery,
+    link::transport::{Delivery, serial::Port},
 };
 
-/// A stream that can be anything.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+/// A serial port, or a TCP connection.
+pub(super) type Stream = Either<Port, TcpStream>;
 
 /// How an adapter speaks.
 pub(super) trait Dialect: Send {
@@ -32,21 +33,25 @@ pub(super) trait Dialect: Send {
 
 /// A bus behind a stream.
 pub(super) struct Streamed<D> {
-    stream: Box<dyn Stream>,
-    delivery: Option<Delivery>,
+    stream: Stream,
     dialect: D,
     /// The rest of a frame that the stream did not take whole.
     rest: Vec<u8>,
+    /// When a frame was sent last.
+    sent: Option<Instant>,
 }
 
 /// Bytes that are read at once.
 const READ: usize = 16_384;
 /// How long a farewell may take.
 const FAREWELL: Duration = Duration::from_millis(500);
+/// How long an adapter has a frame before it is told to close the bus, and forgets what it has not sent: at 10 kbit/s one takes
+/// 16 ms.
+const SENDING: Duration = Duration::from_millis(50);
 
 impl<D: Dialect> Streamed<D> {
-    pub(super) fn new(stream: Box<dyn Stream>, delivery: Option<Delivery>, dialect: D) -> Self {
-        Self { stream, delivery, dialect, rest: Vec::new() }
+    pub(super) fn new(stream: Stream, dialect: D) -> Self {
+        Self { stream, dialect, rest: Vec::new(), sent: None }
     }
 
     async fn flow(&mut self, inflow: &mut Inflow) -> Result<(), Failure> {
@@ -97,6 +102,7 @@ impl<D: Dialect> Bus for Streamed<D> {
             Some(Ok(wrote)) => {
                 bytes.drain(..wrote);
                 self.rest = bytes;
+                self.sent = Some(Instant::now());
                 Ok(())
             }
         }
@@ -107,21 +113,33 @@ impl<D: Dialect> Bus for Streamed<D> {
     }
 
     fn is_delivered(&self) -> bool {
-        self.rest.is_empty() && self.delivery.as_ref().is_none_or(|delivery| !delivery.is_open())
+        self.rest.is_empty() && has_left(&self.stream)
     }
 
     fn close(&mut self) -> BoxFuture<'_, ()> {
-        let Self { stream, delivery, dialect, rest } = self;
-        let mut bytes = std::mem::take(rest);
-        bytes.extend(dialect.farewell());
+        let Self { stream, dialect, rest, sent } = self;
         let last = async move {
-            if stream.write_all(&bytes).await.is_err() {
+            if stream.write_all(rest).await.is_err() {
                 return;
             }
-            while delivery.as_mut().is_some_and(|delivery| delivery.is_open()) {
-                tokio::time::sleep(Duration::from_millis(1)).await;
+            if let Some(sent) = sent {
+                sleep_until(*sent + SENDING).await;
+            }
+            if stream.write_all(dialect.farewell()).await.is_err() {
+                return;
+            }
+            while !has_left(stream) {
+                sleep(Duration::from_millis(1)).await;
             }
         };
         timeout(FAREWELL, last).map(drop).boxed()
+    }
+}
+
+/// Whether all that was written has left the port, or was acknowledged.
+fn has_left(stream: &Stream) -> bool {
+    match stream {
+        Either::Left(port) => port.is_empty(),
+        Either::Right(stream) => !Delivery::of(stream).is_open(),
     }
 }

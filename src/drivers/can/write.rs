@@ -14,7 +14,7 @@ use crate::{
     codec::can::{Data, Id, Signal},
     link::Command,
     model::{Outcome, Party, Report, Rule, Setpoint, Value},
-    profile::can::{Condition, Others, Sending},
+    profile::can::{Others, Sending},
 };
 
 /// Frames that may wait for room or for an answer at once; further writes wait in the inbox.
@@ -128,12 +128,7 @@ impl Session<'_> {
             let text = "no frame of its message was received yet, which would tell what goes beside it";
             refuse(0, Rule::Companions, text.to_owned())
         })?;
-        let written = tags.iter().map(|tag| tag.point.signal.place()).collect::<Vec<_>>();
-        for condition in tags.iter().flat_map(|tag| &tag.point.conditions) {
-            if !written.contains(&condition.place) && condition.holds(&payload) == Some(false) {
-                condition.select(&mut payload);
-            }
-        }
+        select(&tags, &mut payload);
         for (at, (tag, command)) in tags.iter().zip(group).enumerate() {
             let signal = &tag.point.signal;
             let bits = signal.bits(&command.value);
@@ -181,7 +176,6 @@ impl Session<'_> {
                 }
             }
         }
-        self.retry = None;
         Ok(())
     }
 
@@ -502,12 +496,19 @@ fn reads(signal: &Signal, value: &Value, seen: &Value) -> bool {
     signal.accept(&value.to_string()).is_ok_and(|accepted| accepted.effective.is_same(seen))
 }
 
-impl Condition {
-    /// Lets its multiplexer select what it is for.
-    fn select(&self, payload: &mut [u8]) {
-        if let Some((low, _)) = self.ranges.first() {
-            // Whether it fits shows when the condition is looked at again.
-            let _fits = self.place.write(payload, *low);
+/// Sets the multiplexers that are not written themselves so that they select all tags, where a number does that.
+fn select(tags: &[&Tag], payload: &mut [u8]) {
+    let conditions = tags.iter().flat_map(|tag| &tag.point.conditions).collect::<Vec<_>>();
+    let is_written = |place| tags.iter().any(|tag| tag.point.signal.place() == place);
+    for condition in conditions.iter().filter(|condition| !is_written(condition.place)) {
+        let same = conditions.iter().filter(|other| other.place == condition.place);
+        if same.clone().all(|other| other.holds(payload) == Some(true)) {
+            continue;
+        }
+        let lows = same.clone().flat_map(|other| other.ranges.iter().map(|(low, _)| *low));
+        if let Some(low) = lows.filter(|low| same.clone().all(|other| other.takes(*low))).min() {
+            // Whether it fits shows when the conditions are looked at again.
+            let _fits = condition.place.write(payload, low);
         }
     }
 }

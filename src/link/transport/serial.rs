@@ -54,6 +54,12 @@ pub fn open(settings: &Settings) -> Result<Port, LinkError> {
 }
 
 impl Port {
+    /// Whether all that was written has left; as far as is known.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.bytes_to_write().is_ok_and(|left| left == 0)
+    }
+
     /// Throws away what was received and not read, and what was written and not sent.
     pub fn discard(&self) -> io::Result<()> {
         Ok(self.0.clear(ClearBuffer::All)?)
@@ -63,8 +69,10 @@ impl Port {
 impl Drop for Port {
     /// Nothing is left to be sent later, and closing waits for nothing.
     fn drop(&mut self) {
-        // A port that is gone has no buffers.
-        drop(self.discard());
+        // What left the port may still be read at the other end of a pseudo terminal. A port that is gone has no buffers.
+        if !self.is_empty() {
+            drop(self.discard());
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::{
         problem::{Findings, What, nearest},
         read::{At, Spot, millis},
     },
-    model::{Labels, Setpoint, Value},
+    model::{Kind, Labels, Setpoint},
     profile::{
         can::{Guard, Key, Message, Sending},
         dbc,
@@ -384,8 +384,10 @@ fn codec(signal: &dbc::Signal) -> Option<Encoder> {
 impl Encoder {
     /// The bits of a raw number that a file gives as a double.
     fn raw_of(&self, raw: f64) -> Option<u64> {
-        if self.0.kind().is_float() {
-            return self.0.bits(&Value::F64(raw)).ok();
+        match self.0.kind() {
+            Kind::Float32 => return Some(raw.to_string().parse::<f32>().ok()?.to_bits().into()),
+            Kind::Float64 => return Some(raw.to_bits()),
+            _ => {}
         }
         format!("{raw:.0}").parse().ok().and_then(|raw| self.0.raw(raw))
     }

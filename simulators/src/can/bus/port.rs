@@ -15,7 +15,7 @@ use crate::can::frame::{Frame, FrameError};
 /// Frames that a port holds for its reader unless told otherwise.
 const RECEIVE: usize = 4096;
 /// Frames of one port that can wait to be carried.
-const TRANSMIT: usize = 128;
+const TRANSMIT: u32 = 128;
 
 /// Frames whose identifier equals `id` in the bits of `mask`, as `SocketCAN` filters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl Port {
     pub(super) fn new(shared: &Arc<Shared>, options: Options) -> Self {
         let Options { listen_only, filters, capacity } = options;
         let (outlet, inbox) = mpsc::channel(capacity.max(1));
-        let (places, lost) = (Arc::new(Semaphore::new(TRANSMIT)), Arc::default());
+        let (places, lost) = (Arc::new(Semaphore::new(TRANSMIT as usize)), Arc::default());
         let tap =
             Tap { listen_only, filters, inbox: outlet, places: Arc::clone(&places), lost: Arc::clone(&lost) };
         let number = shared.change(|wire, now| wire.attach(tap, now));
@@ -181,6 +181,11 @@ impl Port {
     /// See [`Sender::renew`].
     pub fn renew(&self, frame: Frame) -> Result<(), SendError> {
         self.sender.renew(frame)
+    }
+
+    /// See [`Sender::flush`].
+    pub async fn flush(&self) {
+        self.sender.flush().await;
     }
 
     /// See [`Receiver::recv`].
@@ -234,6 +239,11 @@ impl Sender {
             return Ok(());
         }
         self.try_send(frame)
+    }
+
+    /// Waits until all that was sent has been carried.
+    pub async fn flush(&self) {
+        let _all = self.node.places.acquire_many(TRANSMIT).await;
     }
 
     fn check(&self, frame: &Frame) -> Result<(), SendError> {

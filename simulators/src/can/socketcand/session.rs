@@ -11,7 +11,7 @@ use std::{
 use bytes::{Buf as _, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout},
 };
 
 use crate::can::{
@@ -28,36 +28,25 @@ const LONGEST: usize = 256;
 const WAITING: usize = 64 * 1024;
 /// Replies fit beyond that; a client that reads none of them is not read from.
 const REPLIES: usize = WAITING + 4096;
+/// How long what a client sent waits for the bus once it has left.
+const LEAVING: Duration = Duration::from_secs(1);
 
 /// Serves one client until it leaves.
 pub(in crate::can) async fn serve(stream: impl AsyncRead + AsyncWrite, buses: &[Bus]) -> io::Result<()> {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut session = Session::new(buses);
-    session.reply("< hi >");
-    let mut bytes = [0; 512];
-    loop {
-        let waiting = session.out.len();
-        let held = session.held;
-        tokio::select! {
-            read = reader.read(&mut bytes), if waiting < REPLIES => {
-                let count = read?;
-                if count == 0 {
-                    return Ok(());
-                }
-                session.input.extend_from_slice(bytes.get(..count).unwrap_or_default());
-                session.take();
-            }
-            written = writer.write(&session.out), if waiting > 0 => {
-                let count = written?;
-                if count == 0 {
-                    return Err(io::ErrorKind::WriteZero.into());
-                }
-                session.out.advance(count);
-            }
-            () = sleep_until(held.unwrap_or_else(Instant::now)), if held.is_some() => session.held = None,
-            received = next(&mut session.port, session.raw), if held.is_none() => session.tell(&received),
+    let ended = session.talk(&mut reader, &mut writer).await;
+    if ended.is_err() {
+        // What it sent before it left may still be there to be read.
+        let mut bytes = [0; 512];
+        while let Ok(count @ 1..) = reader.read(&mut bytes).await {
+            session.hear(bytes.get(..count).unwrap_or_default());
         }
     }
+    if let Some(port) = &session.port {
+        let _is_sent = timeout(LEAVING, port.flush()).await;
+    }
+    ended
 }
 
 async fn next(port: &mut Option<Port>, raw: bool) -> Received {
@@ -94,12 +83,45 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Until the client has left, or an error.
+    async fn talk(
+        &mut self,
+        reader: &mut (impl AsyncRead + Unpin),
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
+        let mut bytes = [0; 512];
+        self.reply("< hi >");
+        loop {
+            let waiting = self.out.len();
+            let held = self.held;
+            tokio::select! {
+                read = reader.read(&mut bytes), if waiting < REPLIES => {
+                    let count = read?;
+                    if count == 0 {
+                        return Ok(());
+                    }
+                    self.hear(bytes.get(..count).unwrap_or_default());
+                }
+                written = writer.write(&self.out), if waiting > 0 => {
+                    let count = written?;
+                    if count == 0 {
+                        return Err(io::ErrorKind::WriteZero.into());
+                    }
+                    self.out.advance(count);
+                }
+                () = sleep_until(held.unwrap_or_else(Instant::now)), if held.is_some() => self.held = None,
+                received = next(&mut self.port, self.raw), if held.is_none() => self.tell(&received),
+            }
+        }
+    }
+
     fn reply(&mut self, text: &str) {
         self.out.extend_from_slice(text.as_bytes());
     }
 
     /// Takes all whole elements; what is between them is skipped, and so is one within which another one begins.
-    fn take(&mut self) {
+    fn hear(&mut self, bytes: &[u8]) {
+        self.input.extend_from_slice(bytes);
         let opening = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte == b'<').unwrap_or(bytes.len());
         while let Some(end) = self.input.iter().position(|byte| *byte == b'>') {
             let mut element = self.input.split_to(end + 1);
