@@ -1,8 +1,9 @@
 //! Runs the interoperability tests: real peers, driven from Python: pymodbus and libmodbus as PLCs, mbpoll as
-//! another master, mosquitto as a broker, and the official MCP client.
+//! another master, mosquitto as a broker, python-can, cantools and can-utils on CAN buses, and the official MCP client.
 //!
 //! It makes a virtual environment under `target/`, installs the pinned packages there when they changed, and runs
-//! pytest on the program that Cargo built. libmodbus, mbpoll and mosquitto are no Python packages: `.ci/run` installs them.
+//! pytest on the program that Cargo built. libmodbus, mbpoll, mosquitto and can-utils are no Python packages: `.ci/run`
+//! installs them.
 //! Arguments go to pytest: `cargo test --test interop -- -k pairs`.
 #![expect(clippy::print_stdout, reason = "it says what it runs")]
 
