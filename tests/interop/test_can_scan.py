@@ -131,7 +131,7 @@ def test_a_bus_is_looked_at_and_nothing_is_sent(run: Run, tmp_path: Path, adapte
     dbc, draft = tmp_path / "devices" / "test" / "model.dbc", tmp_path / "draft.toml"
     place = f"slcan-tcp://{adapter.address}"
     scan = run("scan", "can", "--connection", place, "--dbc", str(dbc), "--seconds", "2", "--draft", str(draft))
-    adapter.wait_open()
+    adapter.wait_ready()
     started = time.monotonic()
     for count in range(ROUNDS):
         # The pace of the bus.
@@ -139,7 +139,7 @@ def test_a_bus_is_looked_at_and_nothing_is_sent(run: Run, tmp_path: Path, adapte
         adapter.send(*frames(count))
     took = (time.monotonic() - started) * 1000
     assert scan.wait() == 0, scan.log.text()
-    assert adapter.commands[:3] == ["C", "S6", "L"] and not adapter.frames, "it listens only"
+    assert adapter.heard[:3] == ["C", "S6", "L"] and not adapter.frames, "it listens only"
     rows = check_found(scan.out.decode())
     for number, row in rows.items():
         gaps = FOUND[number][1] - 1
@@ -205,7 +205,7 @@ def test_a_log_feeds_the_site(run: Run, tmp_path: Path, adapter: Adapter, speed:
     counts = row["connection_counts"]
     assert (row["state"], counts["messages"], counts["garbled"]) == ("online", count, 0), row
     assert plant.tag("d/Never/N")["reason"] == "never_read"
-    assert not adapter.commands, "the bus is not connected to"
+    assert not adapter.heard, "the bus is not connected to"
 
 
 def test_a_log_is_replayed_at_its_own_pace(run: Run, tmp_path: Path, adapter: Adapter) -> None:
@@ -248,4 +248,4 @@ def test_nothing_is_written_to_a_log(run: Run, tmp_path: Path, adapter: Adapter)
     for answer in (plant.write("d/State", "off"), plant.write("d/State", "off", dry_run=True)):
         assert (answer["outcome"], answer["rule"]) == ("rejected", "mode"), answer
     plant.wait("d/State", value=1, quality="good")
-    assert not adapter.commands and not adapter.frames
+    assert not adapter.heard and not adapter.frames

@@ -211,7 +211,7 @@ def write(random: Random, bus: Bus, message: Message, raws: Raws) -> tuple[Frame
     answers = bus.write_all({f"d/{message.name}/{name}": text for name, text in writes})
     assert [answer["outcome"] for answer in answers] == ["sent"] * len(writes), (texts, answers)
     bus.sent += 1
-    (frame,) = bus.adapter.wait(bus.sent)[bus.sent - 1 :]
+    (frame,) = bus.adapter.sent(bus.sent)[bus.sent - 1 :]
     return frame, texts
 
 
@@ -222,7 +222,7 @@ def test_writes_make_the_frames_that_cantools_makes(listen: Listen, seed: int) -
     heard = Heard(dbc)
     bus = listen(dbc.text(), writable(dbc), send_ids=["000-7FF", "00000000-1FFFFFFF"])
     print(f"seed {seed}\n{dbc.text()}")
-    bus.adapter.wait_open()
+    bus.adapter.wait_ready()
     bus.wait_online("d")
     for message in dbc.messages:
         if any(signal.by for signal in message.signals):
@@ -268,13 +268,13 @@ def sent(**tags: dict[str, Any]) -> str:
 
 
 def outcomes(bus: Bus, **writes: str) -> list[str]:
-    bus.adapter.wait_open()
+    bus.adapter.wait_ready()
     bus.wait_online("d")
     return [answer["outcome"] for answer in bus.write_all({f"d/{name}": text for name, text in writes.items()})]
 
 
 def test_a_write_is_sent_however_late_tcp_acknowledges(run: Run, tmp_path: Path) -> None:
-    adapter = Adapter(slow=True)
+    adapter = Adapter(answers=False)
     try:
         dbc = few("M", A=': 0|8@1+ (1,0) [0|0] ""')
         profile = sent(A={"write": {"timeout_ms": 1000}})
@@ -282,8 +282,8 @@ def test_a_write_is_sent_however_late_tcp_acknowledges(run: Run, tmp_path: Path)
         bus = Bus(run("serve", "--config", str(path), "--log-format", "json", pipe=True), adapter)
         for count in range(30):
             assert outcomes(bus, A=str(count)) == ["sent"], count
-        assert [frame.data[0] for frame in adapter.wait(30)] == list(range(30))
-        assert adapter.commands.count("O") == 1, "it stays connected"
+        assert [frame.data[0] for frame in adapter.sent(30)] == list(range(30))
+        assert adapter.clients == 1, "it stays connected"
     finally:
         adapter.close()
 
@@ -301,10 +301,10 @@ RANGES = "SG_MUL_VAL_ 256 A S 1-1, 5-5;\nSG_MUL_VAL_ 256 B S 2-3, 5-5;\nSG_MUL_V
 def test_a_multiplexer_that_is_not_written_is_what_suits_all(listen: Listen) -> None:
     bus = listen(MULTIPLEXED + RANGES, sent(A={}, B={}, C={}), send_ids=["100"])
     assert outcomes(bus, B="7", C="8") == ["sent", "sent"]
-    assert bus.adapter.wait(1)[0] == Frame(0x100, bytes([3, 0, 7, 8, 0, 0, 0, 0]))
+    assert bus.adapter.sent(1)[0] == Frame(0x100, bytes([3, 0, 7, 8, 0, 0, 0, 0]))
     assert sorted(outcomes(bus, A="7", C="8")) == ["not_sent", "rejected"], "no number suits both"
     assert outcomes(bus, A="7", B="8") == ["sent", "sent"]
-    assert bus.adapter.wait(2)[1] == Frame(0x100, bytes([5, 7, 8, 0, 0, 0, 0, 0]))
+    assert bus.adapter.sent(2)[1] == Frame(0x100, bytes([5, 7, 8, 0, 0, 0, 0, 0]))
 
 
 def test_ends_of_ranges_have_the_digits_of_a_double(listen: Listen) -> None:
@@ -325,4 +325,4 @@ def test_words_of_floats_are_those_of_their_numbers(listen: Listen) -> None:
         row = bus.tag("d/A")
         assert (row["value"], row.get("label")) == (value, word), row
     assert outcomes(bus, A="one") == ["sent"]
-    assert bus.adapter.wait(1)[0].data[:4] == struct.pack("<f", 1)
+    assert bus.adapter.sent(1)[0].data[:4] == struct.pack("<f", 1)

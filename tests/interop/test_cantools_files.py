@@ -18,9 +18,10 @@ import cantools
 import pytest
 from cantools.database import Database, UnsupportedDatabaseFormatError
 
+from can_peers import LENGTHS
 from canplant import Bus, write_site
 from conftest import CASES, Listen, Run
-from slcan import LENGTHS, Frame
+from slcan import Frame
 
 KNOWN: dict[str, Any] = json.loads((CASES / "files" / "real_dbc.json").read_text(encoding="utf-8"))
 OWN = "cantools/cantools"

@@ -246,7 +246,7 @@ def test_what_is_written_goes_to_the_device_from_our_own_address(listen: Listen)
         profile += f'[[tags]]\nname = "{name}"\nsignal = "TSC1.{name}"\naccess = "read-write"\n'
     devices = {name: {"source_address": source} for name, source in SENDERS.items()}
     bus = listen(DBC, profile, devices, source_address=0xF9, send_ids=["0C0021F9", "0C0022F9"])
-    bus.adapter.wait_open()
+    bus.adapter.wait_ready()
     bus.wait_online("left")
     message = FILE.get_message_by_name("TSC1")
     for count, (device, source) in enumerate(SENDERS.items(), 1):
@@ -254,6 +254,6 @@ def test_what_is_written_goes_to_the_device_from_our_own_address(listen: Listen)
         answers = bus.write_all({f"{device}/{name}": str(value) for name, value in values.items()})
         assert [answer["outcome"] for answer in answers] == ["sent"] * 3, answers
         data = message.encode(values, padding=True)  # type: ignore[arg-type]
-        assert bus.adapter.wait(count)[-1] == group(TORQUE, 0xF9, data, 3, source)
+        assert bus.adapter.sent(count)[-1] == group(TORQUE, 0xF9, data, 3, source)
     refused = bus.write("left/Control", "3")
     assert refused["outcome"] == "rejected" and len(bus.adapter.frames) == 2, "it would stand for no value"
