@@ -72,7 +72,9 @@ impl Session<'_> {
     /// Takes a frame of others, or one of ours that was on the bus.
     pub(super) fn data(&mut self, data: &Data, at: Instant, is_own: bool) {
         let payload = data.payload.bytes();
-        if let Some(sender) = self.plant.senders.get_mut(&data.id).filter(|_| !is_own) {
+        if let Some(sender) = self.plant.senders.get_mut(&data.id).filter(|_| !is_own)
+            && sender.is_whole(payload)
+        {
             sender.received = Some(payload.to_vec());
         }
         let messages = self.plant.of_frame(data.id);
@@ -115,10 +117,11 @@ impl Session<'_> {
                 continue;
             };
             let is_value = value.as_ref().is_some_and(|value| *value != Value::Null);
+            let is_good = quality == Quality::Good;
             tag.is_read |= is_value;
             let update = Update { tag: tag.id, value: value.clone(), quality, detail, at: When::At(at) };
             self.batch.push(update);
-            if let Some(value) = value.filter(|_| is_value && !is_own && spoilt.is_none()) {
+            if let Some(value) = value.filter(|_| is_good && is_value && !is_own) {
                 self.observed.push((*place, value));
             }
         }

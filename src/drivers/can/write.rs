@@ -11,7 +11,7 @@ use super::{
     session::Session,
 };
 use crate::{
-    codec::can::{Data, Id, Signal},
+    codec::can::{Data, Id, Place, Signal},
     link::Command,
     model::{Outcome, Party, Report, Rule, Setpoint, Value},
     profile::can::{Others, Sending},
@@ -138,7 +138,20 @@ impl Session<'_> {
                 return Err(refuse(at, Rule::RawRange, text));
             }
         }
-        for (at, tag) in tags.iter().enumerate() {
+        for (at, (tag, command)) in tags.iter().zip(group).enumerate() {
+            let place = tag.point.signal.place();
+            let message = &sender.message;
+            let is_filled = message.counter.is_some_and(|counter| overlap(counter, place))
+                || message.checksum.is_some_and(|guard| place.masks().any(|(byte, _)| byte == guard.byte));
+            if is_filled {
+                let text =
+                    "the counter or the checksum of its message is there, which are filled in by themselves";
+                return Err(refuse(at, Rule::Access, text.to_owned()));
+            }
+            if tag.point.signal.bits(&command.value).ok() != place.read(&payload) {
+                let text = "what is written beside it lies in the same bits";
+                return Err(refuse(at, Rule::Companions, text.to_owned()));
+            }
             if tag.point.conditions.iter().any(|condition| condition.holds(&payload) != Some(true)) {
                 let text = "its message cannot carry it together with what is written beside it: their multiplexer would \
                             have to have two values";
@@ -491,6 +504,10 @@ impl Session<'_> {
     }
 }
 
+fn overlap(one: Place, other: Place) -> bool {
+    one.masks().any(|(byte, mask)| other.masks().any(|(at, bits)| at == byte && bits & mask != 0))
+}
+
 /// Whether a signal reads `seen` where it is given `value`.
 fn reads(signal: &Signal, value: &Value, seen: &Value) -> bool {
     signal.accept(&value.to_string()).is_ok_and(|accepted| accepted.effective.is_same(seen))
@@ -514,6 +531,12 @@ fn select(tags: &[&Tag], payload: &mut [u8]) {
 }
 
 impl Sender {
+    /// Whether a payload of others can be written on from: none that is short, or that its checksum calls wrong.
+    pub(super) fn is_whole(&self, payload: &[u8]) -> bool {
+        let is_right = self.message.checksum.is_none_or(|guard| guard.is_right(payload) == Some(true));
+        is_right && payload.len() >= self.sending.initial.len()
+    }
+
     /// The payload into which a write goes; `None` where that must be received first.
     fn base(&self) -> Option<Vec<u8>> {
         let Sending { others, initial, .. } = &self.sending;

@@ -74,6 +74,10 @@ async fn the_rest_of_a_message_can_be_as_last_received_or_initial() {
     assert_eq!(report.outcome, Outcome::Rejected(Rule::Companions));
     rig.hear("201#F10203").await;
     rig.good("mode", Value::U64(1)).await;
+    let report = rig.write("mode", Value::U64(5)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Companions), "a short frame does not tell all of it");
+    rig.hear("201#F2020300").await;
+    rig.good("mode", Value::U64(2)).await;
     let report = rig.write("mode", Value::U64(5));
     assert_eq!(rig.carry().await, "201#F5020300");
     assert_eq!(report.await.unwrap().outcome, Outcome::Written);
@@ -265,5 +269,40 @@ async fn a_bus_that_is_off_ends_what_is_sent_again_and_again() {
     rig.device(DeviceState::Waiting).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(rig.is_quiet(), "nothing old leaves once the bus is back");
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frame_with_a_wrong_checksum_is_not_written_on_from() {
+    let messages = "checksum = { byte = 3, method = 'xor' }\nsend = { others = 'last-received' }";
+    let mut rig = rig(messages, SEND, &tags(""), 100).await;
+    rig.hear("201#F1020300").await;
+    rig.quality("mode", Quality::Bad(Reason::DecodeError)).await;
+    let report = rig.write("mode", Value::U64(5)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Companions));
+    rig.hear("201#F10203F0").await;
+    rig.good("mode", Value::U64(1)).await;
+    let report = rig.write("mode", Value::U64(5));
+    assert_eq!(rig.carry().await, "201#F50203F4");
+    assert_eq!(report.await.unwrap().outcome, Outcome::Written);
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_would_not_be_in_the_frame_is_refused() {
+    let more = "[[devices.tags]]\nname = 'over'\nframe = '201'\nbits = { start = 16, length = 8 }\ntype = 'uint8'\n\
+                access = 'read-write'\n[[devices.tags]]\nname = 'guard'\nframe = '201'\nbits = { start = 24, length = 8 }\n\
+                type = 'uint8'\naccess = 'read-write'\n";
+    let messages = "checksum = { byte = 3, method = 'xor' }\nsend = {}";
+    let mut rig = rig(messages, SEND, &(tags("") + more), 100).await;
+    let writes = [("speed", Value::F64(1.5), Ok(())), ("over", Value::U64(7), Ok(()))];
+    let mut outcomes = Vec::new();
+    for report in rig.write_all(&writes) {
+        outcomes.push(report.await.unwrap().outcome);
+    }
+    assert!(outcomes.contains(&Outcome::Rejected(Rule::Companions)), "{outcomes:?}");
+    let report = rig.write("guard", Value::U64(7)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Access));
+    assert!(rig.is_quiet());
     rig.stop().await;
 }
