@@ -66,14 +66,26 @@ pub struct Sending {
     pub id: Id,
     pub fd: Option<Fd>,
     pub others: Others,
+    /// What is in it, those that select others before these.
+    pub fields: Vec<Field>,
     /// The payload where nothing says another.
     pub initial: Vec<u8>,
     /// Sends it again and again.
     pub period: Option<Duration>,
     /// Ends that so long after the last write.
     pub limit: Option<Duration>,
-    /// Bits of the last frame of that; none where nothing is sent at the end.
-    pub stop: Vec<(Place, u64)>,
+    /// Fields of the last frame of that, by their places; none where nothing is sent at the end.
+    pub stop: Vec<(usize, u64)>,
+}
+
+/// A signal of a message that is sent, be it a tag or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    pub place: Place,
+    /// As those of a [`Point`].
+    pub conditions: Vec<Condition>,
+    /// What it is where nothing says another.
+    pub initial: Option<u64>,
 }
 
 /// What the signals hold that are not written.
@@ -113,6 +125,21 @@ impl Condition {
     #[must_use]
     pub fn takes(&self, raw: u64) -> bool {
         self.ranges.iter().any(|(low, high)| (*low..=*high).contains(&raw))
+    }
+}
+
+/// The lowest number that all conditions of one multiplexer take.
+#[must_use]
+pub fn common(conditions: &[&Condition]) -> Option<u64> {
+    let lows = conditions.iter().flat_map(|condition| condition.ranges.iter().map(|(low, _)| *low));
+    lows.filter(|low| conditions.iter().all(|condition| condition.takes(*low))).min()
+}
+
+impl Field {
+    /// Whether it is in a payload.
+    #[must_use]
+    pub fn is_in(&self, payload: &[u8]) -> bool {
+        self.conditions.iter().all(|condition| condition.holds(payload) == Some(true))
     }
 }
 

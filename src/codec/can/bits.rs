@@ -111,6 +111,12 @@ impl Place {
         })
     }
 
+    /// Whether some bit is of both.
+    #[must_use]
+    pub fn overlaps(self, other: Self) -> bool {
+        self.masks().any(|(byte, mask)| other.masks().any(|(at, bits)| at == byte && bits & mask != 0))
+    }
+
     fn mask(self) -> u64 {
         u64::MAX >> (64 - self.length)
     }

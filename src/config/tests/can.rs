@@ -4,7 +4,9 @@ use super::*;
 
 const PROFILE: &str = "protocol = 'can'\nvendor = 'x'\nmodel = 'x'\ndbc = 'x.dbc'\n";
 const DBC: &str = "BO_ 513 Command: 8 A\n SG_ Enable : 0|1@1+ (1,0) [0|1] \"\" B\n SG_ Zero : 8|8@1+ (0,0) [0|1] \"\" B\n\
-                   \x20SG_ Wide : 16|16@1+ (1,0) [0|1] \"\" B\nBO_ 385 Status: 2 A\n SG_ Speed : 0|16@1+ (1,0) [0|1] \"\" B\n";
+                   \x20SG_ Wide : 16|16@1+ (1,0) [0|1] \"\" B\nBO_ 385 Status: 2 A\n SG_ Speed : 0|16@1+ (1,0) [0|1] \"\" B\n\
+                   BO_ 514 Paged: 8 A\n SG_ Page M : 0|8@1+ (1,0) [0|9] \"\" B\n SG_ One m1 : 8|8@1+ (1,0) [0|1] \"\" B\n\
+                   \x20SG_ Two m2 : 8|8@1+ (1,0) [0|1] \"\" B\n";
 
 /// What is wrong with a site whose one device has these lines, its profile those, and its connection others.
 fn problems(connection: &str, device: &str, profile: &str) -> String {
@@ -148,6 +150,22 @@ fn rules_of_messages() {
                     "[[messages]]\nmessage = 'Command'\nsend = {{ period_ms = 100, stop = {{ Enable = 'on', Nothing = 1 }} }}\n{}",
                     write("Enable", "")
                 ),
+            ),
+            (
+                "a last frame of two pages",
+                "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['202']",
+                profile,
+                "[[messages]]\nmessage = 'Paged'\nsend = { period_ms = 100, stop = { One = 1, Two = 1 } }\n[[tags]]\nname = 'a'\n\
+                 signal = 'Paged.One'\naccess = 'read-write'"
+                    .to_owned(),
+            ),
+            (
+                "a last frame of another page",
+                "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['202']",
+                profile,
+                "[[messages]]\nmessage = 'Paged'\nsend = { period_ms = 100, stop = { One = 1, Page = 2 } }\n[[tags]]\nname = 'a'\n\
+                 signal = 'Paged.One'\naccess = 'read-write'"
+                    .to_owned(),
             ),
             (
                 "CAN FD",

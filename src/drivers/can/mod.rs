@@ -12,6 +12,7 @@ mod plant;
 mod receive;
 mod replay;
 pub mod scan;
+mod sender;
 mod session;
 mod slcan;
 #[cfg(target_os = "linux")]

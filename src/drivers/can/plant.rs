@@ -8,11 +8,12 @@ use std::{
 
 use tokio::time::Instant;
 
+use super::sender::Sender;
 use crate::{
     codec::can::{Id, j1939::Header},
     config::CanDevice,
     model::{DeviceId, DeviceState, TagId},
-    profile::can::{Key, Message, Point, Sending},
+    profile::can::{Key, Message, Point},
 };
 
 /// A device as its driver is given it.
@@ -69,26 +70,6 @@ pub(super) struct Presence {
     pub(super) heard: Option<Instant>,
 }
 
-/// A message that is sent.
-#[derive(Debug)]
-pub(super) struct Sender {
-    pub(super) message: Arc<Message>,
-    pub(super) sending: Sending,
-    /// Payload of the last frame that was sent, and of the last one that came from others.
-    pub(super) sent: Option<Vec<u8>>,
-    pub(super) received: Option<Vec<u8>>,
-    /// What the counter of the next frame is.
-    pub(super) count: u64,
-    pub(super) cycle: Option<Cycle>,
-}
-
-/// A message that is sent again and again.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Cycle {
-    pub(super) next: Instant,
-    pub(super) until: Option<Instant>,
-}
-
 impl<'a> Node<'a> {
     #[must_use]
     pub fn new(id: DeviceId, device: &'a CanDevice, ids: &'a [TagId]) -> Self {
@@ -135,9 +116,8 @@ impl Plant {
             Key::Group { pgn, source } => self.by_group.entry((pgn, source)).or_default().push(place),
         }
         if let Some(sending) = &message.sending {
-            let (message, sending) = (Arc::clone(message), sending.clone());
-            let sender = Sender { message, sending, sent: None, received: None, count: 0, cycle: None };
-            self.senders.entry(sender.sending.id).or_insert(sender);
+            let sender = || Sender::new(Arc::clone(message), sending.clone());
+            self.senders.entry(sending.id).or_insert_with(sender);
         }
         self.messages.push(Heard { message: Arc::clone(message), node, tags: Vec::new(), count: None });
         place

@@ -72,10 +72,8 @@ impl Session<'_> {
     /// Takes a frame of others, or one of ours that was on the bus.
     pub(super) fn data(&mut self, data: &Data, at: Instant, is_own: bool) {
         let payload = data.payload.bytes();
-        if let Some(sender) = self.plant.senders.get_mut(&data.id).filter(|_| !is_own)
-            && sender.is_whole(payload)
-        {
-            sender.received = Some(payload.to_vec());
+        if let Some(sender) = self.plant.senders.get_mut(&data.id).filter(|_| !is_own) {
+            sender.hear(payload);
         }
         let messages = self.plant.of_frame(data.id);
         let mut is_known = !messages.is_empty();

@@ -10,6 +10,7 @@
 
 mod cases;
 mod dbc;
+mod pages;
 mod receive;
 mod replay;
 mod write;

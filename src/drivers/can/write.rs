@@ -7,14 +7,14 @@ use tracing::{info, warn};
 
 use super::{
     bus::{Failure, Unsent},
-    plant::{Cycle, Sender, Tag},
+    plant::Tag,
+    sender::{Cycle, Part, Sender},
     session::Session,
 };
 use crate::{
-    codec::can::{Data, Id, Place, Signal},
+    codec::can::{Data, Id, Signal},
     link::Command,
     model::{Outcome, Party, Report, Rule, Setpoint, Value},
-    profile::can::{Others, Sending},
 };
 
 /// Frames that may wait for room or for an answer at once; further writes wait in the inbox.
@@ -124,41 +124,14 @@ impl Session<'_> {
         let Some(sender) = sender.filter(|_| tags.len() == group.len()) else {
             return Err((0, Report::new(Outcome::NotSent, "the tag is not on this connection")));
         };
-        let mut payload = sender.base().ok_or_else(|| {
-            let text = "no frame of its message was received yet, which would tell what goes beside it";
-            refuse(0, Rule::Companions, text.to_owned())
-        })?;
-        select(&tags, &mut payload);
+        let mut parts = Vec::new();
         for (at, (tag, command)) in tags.iter().zip(group).enumerate() {
-            let signal = &tag.point.signal;
-            let bits = signal.bits(&command.value);
+            let bits = tag.point.signal.bits(&command.value);
             let bits = bits.map_err(|refusal| refuse(at, refusal.rule(), refusal.to_string()))?;
-            if !signal.place().write(&mut payload, bits) {
-                let text = format!("it lies beyond the {} bytes of its message", payload.len());
-                return Err(refuse(at, Rule::RawRange, text));
-            }
+            let (place, conditions) = (tag.point.signal.place(), tag.point.conditions.as_slice());
+            parts.push(Part { place, conditions, bits });
         }
-        for (at, (tag, command)) in tags.iter().zip(group).enumerate() {
-            let place = tag.point.signal.place();
-            let message = &sender.message;
-            let is_filled = message.counter.is_some_and(|counter| overlap(counter, place))
-                || message.checksum.is_some_and(|guard| place.masks().any(|(byte, _)| byte == guard.byte));
-            if is_filled {
-                let text =
-                    "the counter or the checksum of its message is there, which are filled in by themselves";
-                return Err(refuse(at, Rule::Access, text.to_owned()));
-            }
-            if tag.point.signal.bits(&command.value).ok() != place.read(&payload) {
-                let text = "what is written beside it lies in the same bits";
-                return Err(refuse(at, Rule::Companions, text.to_owned()));
-            }
-            if tag.point.conditions.iter().any(|condition| condition.holds(&payload) != Some(true)) {
-                let text = "its message cannot carry it together with what is written beside it: their multiplexer would \
-                            have to have two values";
-                return Err(refuse(at, Rule::Companions, text.to_owned()));
-            }
-        }
-        Ok(payload)
+        sender.compose(&parts).map_err(|(at, unfit)| refuse(at, unfit.rule(), unfit.to_string()))
     }
 
     /// Sends what waits, in its order, as long as there is room.
@@ -207,19 +180,11 @@ impl Session<'_> {
         let Some(sender) = self.plant.senders.get_mut(&id) else {
             return Err(Unsent::Unfit("the message is not on this connection".to_owned()));
         };
-        if let Some(counter) = sender.message.counter {
-            let _fits = counter.write(&mut payload, sender.count);
-        }
-        if let Some(guard) = sender.message.checksum {
-            guard.seal(&mut payload);
-        }
+        sender.seal(&mut payload);
         let frame = Data::new(id, &payload, sender.sending.fd);
         let frame = frame.ok_or_else(|| Unsent::Unfit(format!("no frame has {} bytes", payload.len())))?;
         self.bus.send(&frame)?;
-        if let Some(counter) = sender.message.counter {
-            sender.count = sender.count.wrapping_add(1) & (u64::MAX >> (64 - counter.length()));
-        }
-        sender.sent = Some(payload);
+        sender.note_sent(&payload);
         self.counters.requests.fetch_add(1, Ordering::Relaxed);
         self.number += 1;
         if self.bus.has_echo() {
@@ -385,7 +350,7 @@ impl Session<'_> {
             next = now + period;
         }
         sender.cycle = Some(Cycle { next, ..cycle });
-        let Some(payload) = sender.sent.clone() else { return Ok(()) };
+        let Some(payload) = sender.sent().map(<[u8]>::to_vec) else { return Ok(()) };
         match self.transmit(id, payload) {
             Ok(_) => Ok(()),
             Err(Unsent::Busy) => {
@@ -504,64 +469,9 @@ impl Session<'_> {
     }
 }
 
-fn overlap(one: Place, other: Place) -> bool {
-    one.masks().any(|(byte, mask)| other.masks().any(|(at, bits)| at == byte && bits & mask != 0))
-}
-
 /// Whether a signal reads `seen` where it is given `value`.
 fn reads(signal: &Signal, value: &Value, seen: &Value) -> bool {
     signal.accept(&value.to_string()).is_ok_and(|accepted| accepted.effective.is_same(seen))
-}
-
-/// Sets the multiplexers that are not written themselves so that they select all tags, where a number does that.
-fn select(tags: &[&Tag], payload: &mut [u8]) {
-    let conditions = tags.iter().flat_map(|tag| &tag.point.conditions).collect::<Vec<_>>();
-    let is_written = |place| tags.iter().any(|tag| tag.point.signal.place() == place);
-    for condition in conditions.iter().filter(|condition| !is_written(condition.place)) {
-        let same = conditions.iter().filter(|other| other.place == condition.place);
-        if same.clone().all(|other| other.holds(payload) == Some(true)) {
-            continue;
-        }
-        let lows = same.clone().flat_map(|other| other.ranges.iter().map(|(low, _)| *low));
-        if let Some(low) = lows.filter(|low| same.clone().all(|other| other.takes(*low))).min() {
-            // Whether it fits shows when the conditions are looked at again.
-            let _fits = condition.place.write(payload, low);
-        }
-    }
-}
-
-impl Sender {
-    /// Whether a payload of others can be written on from: none that is short, or that its checksum calls wrong.
-    pub(super) fn is_whole(&self, payload: &[u8]) -> bool {
-        let is_right = self.message.checksum.is_none_or(|guard| guard.is_right(payload) == Some(true));
-        is_right && payload.len() >= self.sending.initial.len()
-    }
-
-    /// The payload into which a write goes; `None` where that must be received first.
-    fn base(&self) -> Option<Vec<u8>> {
-        let Sending { others, initial, .. } = &self.sending;
-        match others {
-            Others::LastSent => Some(self.sent.clone().unwrap_or_else(|| initial.clone())),
-            Others::LastReceived => {
-                let mut payload = self.received.clone()?;
-                payload.resize(initial.len(), 0);
-                Some(payload)
-            }
-            Others::Initial => Some(initial.clone()),
-        }
-    }
-
-    /// The payload of the last frame; `None` where there is none.
-    fn last(&self) -> Option<Vec<u8>> {
-        if self.sending.stop.is_empty() {
-            return None;
-        }
-        let mut payload = self.sent.clone()?;
-        for (place, bits) in &self.sending.stop {
-            let _fits = place.write(&mut payload, *bits);
-        }
-        Some(payload)
-    }
 }
 
 impl Open {

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use super::{Frames, Node, key, once, place};
+use super::{Frames, Node, conditions, key, once, place};
 use crate::{
     codec::can::{Fd, Id, Place, Signal, Spec, is_fd_length, j1939::Header},
     config::{
@@ -11,7 +11,7 @@ use crate::{
     },
     model::{Kind, Labels, Setpoint},
     profile::{
-        can::{Guard, Key, Message, Sending},
+        can::{Field, Guard, Key, Message, Sending, common},
         dbc,
         raw::signal::{ChecksumTable, FieldTable, MessageTable, SendTable, Settings},
     },
@@ -311,53 +311,88 @@ fn sending(
             once(found, spot, What::Conflict { with, allowed: format!("`{key}` only with `period_ms`") });
         }
     }
+    let initial = initial.as_ref().map(|at| settings(at, draft.dbc, found)).unwrap_or_default();
+    let (fields, order) = fields(draft.dbc, &initial);
+    let stop = stop.as_ref().map(|at| last(at, draft.dbc, &fields, &order, found)).unwrap_or_default();
     Some(Sending {
         id,
         fd: is_fd.then_some(Fd { brs: brs.as_ref().is_some_and(|at| at.value.0), esi: false }),
         others: others.as_ref()?.value.0,
-        initial: first(length, initial.as_ref(), draft.dbc, found),
+        initial: first(length, draft.dbc, &fields),
+        fields,
         period: period_ms.as_ref().map(|at| millis(at.value.0)),
         limit: limit_ms.as_ref().map(|at| millis(at.value.0)),
-        stop: stop.as_ref().map(|at| settings(at, draft.dbc, found)).unwrap_or_default(),
+        stop,
     })
 }
 
+/// The signals of a message, those that select others before these, and their places in the DBC file.
+fn fields(dbc: Option<&dbc::Message>, own: &[(usize, u64)]) -> (Vec<Field>, Vec<usize>) {
+    let Some(message) = dbc else { return Default::default() };
+    let fields = message.signals.iter().enumerate().map(|(at, signal)| {
+        let written = own.iter().rev().find(|(place, _)| *place == at).map(|(_, bits)| *bits);
+        let initial = written.or_else(|| codec(signal)?.raw_of(signal.initial?));
+        (Field { place: signal.place, conditions: conditions(message, signal).0, initial }, at)
+    });
+    let mut fields = fields.collect::<Vec<_>>();
+    fields.sort_by_key(|(field, _)| field.conditions.len());
+    fields.into_iter().unzip()
+}
+
 /// The payload before anything is written: what J1939 does not know is all ones there (SAE J1939-71), else all zeros.
-fn first(
-    length: usize,
-    own: Option<&At<Settings>>,
-    dbc: Option<&dbc::Message>,
-    found: &mut Findings,
-) -> Vec<u8> {
+fn first(length: usize, dbc: Option<&dbc::Message>, fields: &[Field]) -> Vec<u8> {
     let mut payload = vec![if dbc.is_some_and(|message| message.is_j1939) { 0xFF } else { 0 }; length];
-    let signals = dbc.map(|message| message.signals.as_slice()).unwrap_or_default();
-    for signal in signals.iter().filter(|signal| signal.selection.is_none()) {
-        let raw = signal.initial.and_then(|initial| codec(signal)?.raw_of(initial));
-        if let Some(bits) = raw {
+    for field in fields.iter().filter(|field| field.conditions.is_empty()) {
+        if let Some(bits) = field.initial {
             // What lies beyond the message was warned of when the file was read.
-            let _fits = signal.place.write(&mut payload, bits);
+            let _fits = field.place.write(&mut payload, bits);
         }
-    }
-    for (place, bits) in own.map(|at| settings(at, dbc, found)).unwrap_or_default() {
-        let _fits = place.write(&mut payload, bits);
     }
     payload
 }
 
-/// What signals are set to, as bits.
-fn settings(at: &At<Settings>, dbc: Option<&dbc::Message>, found: &mut Findings) -> Vec<(Place, u64)> {
+/// The fields of the last frame, which must have room for all of them.
+fn last(
+    at: &At<Settings>,
+    dbc: Option<&dbc::Message>,
+    fields: &[Field],
+    order: &[usize],
+    found: &mut Findings,
+) -> Vec<(usize, u64)> {
+    let set = settings(at, dbc, found);
+    let set = set
+        .into_iter()
+        .filter_map(|(signal, bits)| Some((order.iter().position(|other| *other == signal)?, bits)));
+    let set = set.collect::<Vec<_>>();
+    let held = set.iter().filter_map(|(at, bits)| Some((fields.get(*at)?, *bits))).collect::<Vec<_>>();
+    let wanted = held.iter().flat_map(|(field, _)| &field.conditions).collect::<Vec<_>>();
+    let is_apart = wanted.iter().any(|one| {
+        let same = wanted.iter().filter(|other| other.place == one.place).copied().collect::<Vec<_>>();
+        let own = held.iter().find(|(field, _)| field.place == one.place);
+        own.map_or_else(|| common(&same).is_none(), |(_, bits)| !one.takes(*bits))
+    });
+    if is_apart {
+        let problem =
+            "no frame has all of these signals: a multiplexer of theirs would have to have two values";
+        once(found, &at.spot, What::Unusable(problem.to_owned()));
+    }
+    set
+}
+
+/// What signals are set to, as bits, by their places in the DBC file.
+fn settings(at: &At<Settings>, dbc: Option<&dbc::Message>, found: &mut Findings) -> Vec<(usize, u64)> {
     let mut set = Vec::new();
     for (name, value) in &at.value.0 {
         let signals = dbc.map(|message| message.signals.as_slice()).unwrap_or_default();
-        let Some(signal) = signals.iter().find(|signal| signal.name == *name) else {
+        let Some(place) = signals.iter().position(|signal| signal.name == *name) else {
             let known = signals.iter().map(|signal| signal.name.clone()).collect::<Vec<_>>();
             let near = nearest(name, known.iter().map(String::as_str));
             once(found, &value.spot, What::UnknownName { kind: "signal", nearest: near, known });
             continue;
         };
-        let Some(codec) = codec(signal) else { continue };
+        let Some(codec) = signals.get(place).and_then(codec) else { continue };
         match codec.0.accept(&value.value).and_then(|accepted| codec.0.bits(&accepted.effective)) {
-            Ok(bits) => set.push((signal.place, bits)),
+            Ok(bits) => set.push((place, bits)),
             Err(refusal) => once(found, &value.spot, What::Unusable(refusal.to_string())),
         }
     }

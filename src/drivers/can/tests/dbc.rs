@@ -6,7 +6,7 @@ use crate::model::{Outcome, Rule};
 const HEAD: &str = "VERSION \"\"\nNS_ :\nBS_:\nBU_: A B\n";
 
 /// A site whose one device has a DBC file.
-fn site_of(dbc: &str, profile: &str, connection: &str, device: &str) -> Site {
+pub(super) fn site_of(dbc: &str, profile: &str, connection: &str, device: &str) -> Site {
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("devices/x")).unwrap();
     std::fs::create_dir_all(folder.path().join("config")).unwrap();
