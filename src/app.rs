@@ -23,7 +23,7 @@ use tracing::{info, warn};
 pub use simulated::simulated;
 
 use crate::{
-    config::{Connection, DeviceSpec, Endpoint, Polled, Site, Wire},
+    config::{Connection, DeviceSpec, Endpoint, Polled, Site, Wire, WriteMode},
     control::{Control, Route, Table},
     drivers::{
         can::{Buses, Can, Node},
@@ -94,12 +94,13 @@ impl App {
 
     /// Puts `site` in the place of the present one. Connections on which it changes nothing that goes over the wire
     /// go on undisturbed; of the others the tags that it does not change keep their values, as bad until they are
-    /// read again.
+    /// read again. Where writing is allowed no longer, what connections send again and again ends, too.
     pub async fn reload(&mut self, site: Site) {
+        let ends = self.site.writes == WriteMode::Allow && site.writes != WriteMode::Allow;
         let goes_on = |name: &str| {
             let new = site.connections.iter().find(|connection| connection.name == name);
             let old = self.site.connections.iter().find(|connection| connection.name == name);
-            new.zip(old).is_some_and(|(new, old)| is_same_link(new, old))
+            new.zip(old).is_some_and(|(new, old)| is_same_link(new, old) && !(ends && has_cycles(old)))
         };
         let ended = self.links.keys().filter(|name| !goes_on(name)).cloned().collect::<Vec<_>>();
         let ended = ended.iter().filter_map(|name| self.links.remove_entry(name)).collect::<Vec<_>>();
@@ -234,6 +235,14 @@ fn is_same_link(new: &Connection, old: &Connection) -> bool {
         && new.devices.iter().zip(&old.devices).all(|(new, old)| {
             new.device.name == old.device.name && is_same_wire(&new.wire, &old.wire) && same_tags(new, old)
         })
+}
+
+/// Whether it may send on its own what was written once.
+fn has_cycles(connection: &Connection) -> bool {
+    connection.devices.iter().flat_map(specs).any(|spec| match spec.source {
+        Source::Can(point) => point.message.sending.as_ref().is_some_and(|sending| sending.period.is_some()),
+        Source::Modbus(_) | Source::Mqtt(_) => false,
+    })
 }
 
 /// Whether a value of the one is a value of the other: where it comes from, and how it is read and judged.

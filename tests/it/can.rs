@@ -4,9 +4,9 @@ use std::{path::Path, time::Duration};
 
 use fieldbridge::{
     app::{App, simulated},
-    config::load_text,
+    config::{Site, load_text},
     control::WriteRequest,
-    model::{Outcome, Party, Quality, Reason, Report, Value},
+    model::{Outcome, Party, Quality, Reason, Report, Rule, Value},
 };
 use simulators::can::{
     Bus, Device, Fault,
@@ -19,6 +19,16 @@ use tokio_util::sync::CancellationToken;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
+fn site(bus: &Bus, device: &str, writes: &str) -> Site {
+    let text = format!(
+        "[site]\nname = 'x'\nwrites = '{writes}'\n[[connections]]\nname = 'bus'\ndriver = 'can-virtual'\ninterface = '{}'\n\
+         fd = true\nsend_ids = ['201']\n[[devices]]\nname = 'd'\nconnection = 'bus'\n{device}\n",
+        bus.name()
+    );
+    let site = load_text(Path::new("config/x.toml"), text, std::iter::empty::<(String, String)>());
+    site.unwrap_or_else(|problems| panic!("{problems}"))
+}
+
 struct Plant {
     app: App,
     bus: Bus,
@@ -26,16 +36,7 @@ struct Plant {
 
 impl Plant {
     fn start(bus: &Bus, device: &str) -> Self {
-        let text = format!(
-            "[site]\nname = 'x'\nwrites = 'allow'\n[[connections]]\nname = 'bus'\ndriver = 'can-virtual'\ninterface = '{}'\n\
-             fd = true\nsend_ids = ['201']\n[[devices]]\nname = 'd'\nconnection = 'bus'\n{device}\n",
-            bus.name()
-        );
-        let site = load_text(Path::new("config/x.toml"), text, std::iter::empty::<(String, String)>());
-        let app = App::start_beside(
-            site.unwrap_or_else(|problems| panic!("{problems}")),
-            simulated(std::slice::from_ref(bus)),
-        );
+        let app = App::start_beside(site(bus, device, "allow"), simulated(std::slice::from_ref(bus)));
         Self { app, bus: bus.clone() }
     }
 
@@ -73,6 +74,13 @@ impl Plant {
     }
 }
 
+/// Waits until a drive is told to stop.
+async fn stops(drive: &Device<Drive>) {
+    let wait = drive.wait_for(|drive| matches!(drive.state(), State::Stopping | State::Ready));
+    let state = || drive.with(|drive| drive.state());
+    timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("still {:?}", state()));
+}
+
 fn is_good(_: &Value, quality: Quality) -> bool {
     quality == Quality::Good
 }
@@ -95,7 +103,33 @@ async fn a_drive_is_run_by_one_call_and_stopped_when_the_program_ends() {
     assert!(matches!(rejected.last().unwrap().outcome, Outcome::Rejected(_)));
     plant.app.stop().await;
     // By its last frame, and not since no command came any more.
-    drive.wait_for(|drive| matches!(drive.state(), State::Stopping | State::Ready)).await;
+    stops(&drive).await;
+    drive.stop().await;
+}
+
+#[tokio::test]
+async fn what_is_sent_again_and_again_ends_where_writing_is_turned_off() {
+    let bus = Bus::new("drives");
+    let drive = Device::start(&bus, Drive::new());
+    let device = "profile = 'demo/pump-drive'";
+    let mut plant = Plant::start(&bus, device);
+    plant.wait("d/state", is_good).await;
+    for report in plant.write(&[("d/run", "run"), ("d/setpoint", "900")]).await {
+        assert_eq!(report.outcome, Outcome::Confirmed, "{}", report.message);
+    }
+    plant.app.reload(site(&bus, device, "allow")).await;
+    plant.wait("d/speed", |value, _| *value == Value::F64(900.0)).await;
+    assert_eq!(
+        drive.with(|drive| drive.state()),
+        State::Running,
+        "a reload that changes nothing ends nothing"
+    );
+    plant.app.reload(site(&bus, device, "off")).await;
+    stops(&drive).await;
+    let report = plant.write(&[("d/run", "run")]).await.pop().unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Mode));
+    plant.wait("d/speed", |value, quality| *value == Value::F64(0.0) && quality == Quality::Good).await;
+    plant.app.stop().await;
     drive.stop().await;
 }
 

@@ -36,6 +36,8 @@ pub(super) struct Replay {
 
 /// Frames that are taken at once.
 const BATCH: usize = 256;
+/// Between the last frame of a log and its first one again.
+const SEAM: Duration = Duration::from_millis(10);
 /// Bytes of the longest line that is read.
 const LONGEST: u64 = 4096;
 
@@ -66,6 +68,7 @@ impl Replay {
                 if self.repeat && self.frames > 0 {
                     self.lines = Some(BufReader::new(File::open(&self.path)?));
                     (self.begin, self.frames) = (None, 0);
+                    self.last = self.last.max(Instant::now()) + SEAM;
                     continue;
                 }
                 self.lines = None;
@@ -89,7 +92,7 @@ impl Replay {
     /// When a frame is due; as fast as can be, when it would be at its own pace.
     fn due(&mut self, time: Option<Duration>) -> Instant {
         let due = time.map(|time| {
-            let (begin, first) = *self.begin.get_or_insert((Instant::now(), time));
+            let (begin, first) = *self.begin.get_or_insert((self.last.max(Instant::now()), time));
             begin + time.saturating_sub(first).div_f64(if self.speed > 0.0 { self.speed } else { 1.0 })
         });
         self.last = self.last.max(due.unwrap_or(self.last));

@@ -49,7 +49,20 @@ async fn a_log_can_begin_again() {
         replay.receive(&mut inflow).await.unwrap();
     }
     assert_eq!(inflow.news, None);
-    assert_eq!(begin.elapsed(), Duration::from_secs(3));
+    assert_eq!(begin.elapsed(), Duration::from_millis(3020));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_log_of_one_moment_leaves_others_their_turn_when_it_begins_again() {
+    for text in ["(1.0) a 001#01\n", "a 001#01\n"] {
+        let (_folder, path) = log(text);
+        let mut replay = Replay::open(&path, None, 1.0, true).unwrap();
+        let (mut inflow, begin) = (Inflow::default(), Instant::now());
+        while inflow.frames.len() < 101 {
+            replay.receive(&mut inflow).await.unwrap();
+        }
+        assert_eq!(begin.elapsed(), Duration::from_secs(1), "{text}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
