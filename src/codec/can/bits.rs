@@ -72,15 +72,33 @@ impl Place {
 
     /// The bits, the least significant one lowest; `None` where the payload is too short.
     #[must_use]
+    #[inline]
     pub fn read(self, payload: &[u8]) -> Option<u64> {
         let bytes = payload.get(self.first.into()..self.end())?;
-        let number = match self.order {
-            ByteOrder::Intel => {
-                bytes.iter().rev().fold(0_u128, |number, byte| number << 8 | u128::from(*byte))
-            }
-            ByteOrder::Motorola => bytes.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte)),
+        let bits = if let Some(bits) = self.read_word(payload) {
+            bits
+        } else {
+            let join = |number, byte: &u8| number << 8 | u128::from(*byte);
+            let number = match self.order {
+                ByteOrder::Intel => bytes.iter().rev().fold(0, join),
+                ByteOrder::Motorola => bytes.iter().fold(0, join),
+            };
+            u64::try_from(number >> self.shift & u128::from(self.mask())).ok()?
         };
-        u64::try_from(number >> self.shift & u128::from(self.mask())).ok()
+        Some(bits & self.mask())
+    }
+
+    /// The bits, and others above them, where eight bytes that the payload has hold all of them.
+    #[inline]
+    fn read_word(self, payload: &[u8]) -> Option<u64> {
+        let from = usize::from(self.first).min(payload.len().checked_sub(8)?);
+        let word = *payload.get(from..)?.first_chunk::<8>()?;
+        let (before, behind) = (usize::from(self.first) - from, (from + 8).checked_sub(self.end())?);
+        let (word, bytes) = match self.order {
+            ByteOrder::Intel => (u64::from_le_bytes(word), before),
+            ByteOrder::Motorola => (u64::from_be_bytes(word), behind),
+        };
+        Some(word >> (8 * bytes + usize::from(self.shift)))
     }
 
     /// Puts the low bits of `bits` there and leaves all others as they are; `false` where the payload is too short.

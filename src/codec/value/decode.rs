@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use half::f16;
 
-use super::{Codec, Fault, is_byte, number::Number, number::plain, order::low_word};
+use super::{Codec, Fault, Scaled, is_byte, number::Number, number::plain, order::low_word};
 use crate::model::{Kind, Value};
 
 impl Codec {
@@ -75,55 +75,75 @@ impl Codec {
     }
 
     /// The value that the bits of one element stand for, the least significant one lowest; none are above its width.
-    #[inline]
+    #[expect(clippy::inline_always, reason = "a result that goes through memory costs more than all the rest")]
+    #[inline(always)]
     pub fn value(&self, bits: u64) -> Result<Value, Fault> {
         if self.sentinels.contains(&bits) {
             return Err(Fault::NotAvailable);
         }
         match self.kind {
+            Kind::Int8 | Kind::Int16 | Kind::Int32 | Kind::Int48 | Kind::Int64 => {
+                self.signed(extend(bits, self.width()))
+            }
+            Kind::Uint8 | Kind::Uint16 | Kind::Uint32 | Kind::Uint48 | Kind::Uint64 => self.unsigned(bits),
             Kind::Bool => match bits {
                 0 => Ok(Value::Bool(false)),
                 1 => Ok(Value::Bool(true)),
                 other => Err(Fault::NotBool(low_word(other))),
             },
-            Kind::Int8 | Kind::Int16 | Kind::Int32 | Kind::Int48 | Kind::Int64 => {
-                self.signed(extend(bits, self.width()))
-            }
-            Kind::Uint8 | Kind::Uint16 | Kind::Uint32 | Kind::Uint48 | Kind::Uint64 => self.unsigned(bits),
-            Kind::Bcd16 | Kind::Bcd32 => self.unsigned(digits(bits)?),
+            Kind::Bcd16 | Kind::Bcd32 => self.digits(bits),
             Kind::Float16 => self.narrow(shortest(f16::from_bits(low_word(bits)))),
             Kind::Float32 => self.narrow(f32::from_bits(low_double(bits))),
-            Kind::Float64 => {
-                let value = f64::from_bits(bits);
-                finite(value)?;
-                if self.is_scaled() {
-                    self.float(value, || format!("{value:e}"))
-                } else {
-                    Ok(Value::F64(value))
-                }
-            }
+            Kind::Float64 => self.double(f64::from_bits(bits)),
             // A text has no bits of a number; its registers are read as such.
             Kind::Text => Err(Fault::Text(self.text.encoding)),
         }
     }
 
+    fn digits(&self, bits: u64) -> Result<Value, Fault> {
+        self.unsigned(digits(bits)?)
+    }
+
     #[inline]
     fn signed(&self, raw: i64) -> Result<Value, Fault> {
-        if self.is_scaled() { self.integer(raw.into()) } else { Ok(Value::I64(raw)) }
+        match self.quick(raw) {
+            Some(value) => Ok(Value::F64(value)),
+            None if self.is_scaled() => self.integer(raw.into()),
+            None => Ok(Value::I64(raw)),
+        }
     }
 
     #[inline]
     fn unsigned(&self, raw: u64) -> Result<Value, Fault> {
-        if self.is_scaled() { self.integer(raw.into()) } else { Ok(Value::U64(raw)) }
+        match i64::try_from(raw).ok().and_then(|raw| self.quick(raw)) {
+            Some(value) => Ok(Value::F64(value)),
+            None if self.is_scaled() => self.integer(raw.into()),
+            None => Ok(Value::U64(raw)),
+        }
     }
 
-    #[inline]
     fn narrow(&self, value: f32) -> Result<Value, Fault> {
         finite(value.into())?;
         if self.is_scaled() {
             self.float(value.into(), || format!("{value:e}"))
         } else {
             Ok(Value::F32(value))
+        }
+    }
+
+    fn double(&self, value: f64) -> Result<Value, Fault> {
+        finite(value)?;
+        if self.is_scaled() { self.float(value, || format!("{value:e}")) } else { Ok(Value::F64(value)) }
+    }
+
+    /// What [`Self::integer`] says, where machine words tell it.
+    #[inline]
+    fn quick(&self, raw: i64) -> Option<f64> {
+        match &self.scale {
+            Scaled::By(scaling) if !self.kind.is_wide() => {
+                scaling.apply_quick(raw).map(|value| scaling.clamp(value))
+            }
+            _ => None,
         }
     }
 

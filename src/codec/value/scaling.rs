@@ -16,8 +16,18 @@ pub(super) struct Scaling {
     spare: u32,
     /// Slope and offset as doubles, for floats that no exact arithmetic here can hold.
     approximate: (f64, f64),
+    /// The same line for machine words, where it fits these.
+    quick: Option<Quick>,
     /// Beyond these no value is read or written.
     ends: Option<Ends>,
+}
+
+/// value = (raw × `factor` + `shift`) / `power`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Quick {
+    factor: i64,
+    shift: i64,
+    power: f64,
 }
 
 /// The lowest and the highest value.
@@ -42,21 +52,29 @@ const POWERS: [f64; 23] = [
 ];
 
 /// Up to here every integer is a double.
-const DOUBLE_INTEGERS: u128 = 1 << 53;
+const DOUBLE_INTEGERS: u64 = 1 << 53;
 
 /// Digits that a quotient gets: more than a double can tell apart.
 const QUOTIENT: u128 = 10_u128.pow(24);
 
 impl Scaling {
     /// Nothing is scaled.
-    pub(super) const NONE: Self =
-        Self { factor: 1, shift: 0, divisor: 1, places: 0, spare: 18, approximate: (1.0, 0.0), ends: None };
+    pub(super) const NONE: Self = Self {
+        factor: 1,
+        shift: 0,
+        divisor: 1,
+        places: 0,
+        spare: 18,
+        approximate: (1.0, 0.0),
+        quick: None,
+        ends: None,
+    };
 
     /// Value = raw × `scale` + `offset`; `None` where these have no common exponent within 38 digits.
     pub(super) fn linear(scale: Decimal, offset: Decimal) -> Option<Self> {
         let ([factor, shift], places) = integers([scale, offset])?;
         let approximate = (scale.to_string().parse().ok()?, offset.to_string().parse().ok()?);
-        Some(Self { factor, shift, places, approximate, ..Self::NONE }.reserve())
+        Some(Self { factor, shift, places, approximate, ..Self::NONE }.ready())
     }
 
     /// The line through two points; with `clamp` no value lies beyond them. `None` where that takes more than 38 digits.
@@ -83,17 +101,24 @@ impl Scaling {
         let exact = (low.min(shown(doubles.0, low)), high.max(shown(doubles.1, high)));
         let ends = Ends { exact, doubles };
         let ends = clamp.then_some(ends);
-        Some(Self { factor, shift, divisor, places, approximate, ends, ..Self::NONE }.reserve())
+        Some(Self { factor, shift, divisor, places, approximate, ends, ..Self::NONE }.ready())
     }
 
-    fn reserve(mut self) -> Self {
+    fn ready(mut self) -> Self {
         let fits = |spare: &u32| {
             10_i128.checked_pow(*spare).is_some_and(|power| {
                 self.factor.checked_mul(power).is_some() && self.shift.checked_mul(power).is_some()
             })
         };
         self.spare = (0..=18).rev().find(fits).unwrap_or(0);
+        self.quick = self.quick();
         self
+    }
+
+    fn quick(&self) -> Option<Quick> {
+        let (factor, shift) = (i64::try_from(self.factor).ok()?, i64::try_from(self.shift).ok()?);
+        let power = *POWERS.get(usize::try_from(self.places).ok()?)?;
+        (self.divisor == 1).then_some(Quick { factor, shift, power })
     }
 
     /// Whether values of all integers from `low` to `high` can be computed, and read back to a thousandth of a step.
@@ -121,6 +146,19 @@ impl Scaling {
     pub(super) fn apply(&self, raw: i128) -> Option<Exact> {
         let digits = raw.checked_mul(self.factor)?.checked_add(self.shift)?;
         Some(Exact { digits, divisor: self.divisor, places: self.places })
+    }
+
+    /// The double nearest to the engineering value of an integer, as [`Self::apply`] would have it; `None` where machine words
+    /// do not tell.
+    #[inline]
+    pub(super) fn apply_quick(&self, raw: i64) -> Option<f64> {
+        let Quick { factor, shift, power } = self.quick?;
+        let digits = raw.checked_mul(factor)?.checked_add(shift)?;
+        if digits.unsigned_abs() > DOUBLE_INTEGERS {
+            return None;
+        }
+        // Both are exact, so the one rounding of the division is the nearest double.
+        halves(digits >> 32, digits & 0xFFFF_FFFF).map(|digits| digits / power)
     }
 
     /// The engineering value of a decimal; `None` beyond 38 digits.
@@ -303,10 +341,16 @@ pub(super) fn divide(numerator: i128, divisor: u128) -> Option<f64> {
 
 /// An integer as the double that it is.
 fn small(value: i128) -> Option<f64> {
-    if value.unsigned_abs() > DOUBLE_INTEGERS {
+    if value.unsigned_abs() > DOUBLE_INTEGERS.into() {
         return None;
     }
-    let high = i32::try_from(value >> 32).ok()?;
-    let low = u32::try_from(value & 0xFFFF_FFFF).ok()?;
+    let value = i64::try_from(value).ok()?;
+    halves(value >> 32, value & 0xFFFF_FFFF)
+}
+
+/// The double of a number of which these are the high and the low 32 bits.
+#[inline]
+fn halves(high: i64, low: i64) -> Option<f64> {
+    let (high, low) = (i32::try_from(high).ok()?, u32::try_from(low).ok()?);
     Some(f64::from(high) * 4_294_967_296.0 + f64::from(low))
 }
