@@ -26,7 +26,7 @@ use crate::{
     config::{Connection, DeviceSpec, Endpoint, Polled, Site, Wire, WriteMode},
     control::{Control, Route, Table},
     drivers::{
-        can::{Buses, Can, Node},
+        can::{Buses, Can, Memory, Node},
         modbus::{Modbus, Unit},
         mqtt::{Mqtt, Station},
     },
@@ -48,6 +48,8 @@ pub struct App {
     links: HashMap<String, Link>,
     /// CAN buses of this process.
     buses: Buses,
+    /// What was sent on CAN, by the name of the connection.
+    memories: HashMap<String, Memory>,
     sweeper: JoinHandle<()>,
 }
 
@@ -77,7 +79,15 @@ impl App {
             async move { store.sweep().await }
         });
         let empty = Site { connections: Vec::new(), ..site.clone() };
-        let mut app = Self { store, control, site: empty, links: HashMap::new(), buses, sweeper };
+        let mut app = Self {
+            store,
+            control,
+            site: empty,
+            links: HashMap::new(),
+            buses,
+            memories: HashMap::new(),
+            sweeper,
+        };
         app.install(site);
         app
     }
@@ -143,7 +153,8 @@ impl App {
         self.control.install(table(&site, &catalogue, &queues.collect(), &former, &self.control.table()));
         for (connection, stop, queue, inbox, counters) in starts {
             let end = (stop, queue, inbox);
-            let link = open(&self.store, &catalogue, connection, end, counters, &self.buses);
+            let memory = self.memories.entry(connection.name.clone()).or_default().clone();
+            let link = open(&self.store, &catalogue, connection, end, counters, (&self.buses, memory));
             self.links.insert(connection.name.clone(), link);
         }
         for warning in &site.warnings {
@@ -328,7 +339,7 @@ fn open(
     connection: &Connection,
     (stop, queue, inbox): (CancellationToken, Queue, Inbox),
     counters: Arc<Counters>,
-    buses: &Buses,
+    (buses, memory): (&Buses, Memory),
 ) -> Link {
     let mut known = Vec::new();
     for spec in &connection.devices {
@@ -364,7 +375,7 @@ fn open(
                 Wire::Modbus(_) | Wire::Mqtt(_) => None,
             });
             let nodes = nodes.collect::<Vec<_>>();
-            let driver = Can::new(endpoint.clone(), &nodes, buses.clone(), Arc::clone(&counters));
+            let driver = Can::new(endpoint.clone(), &nodes, buses.clone(), memory, Arc::clone(&counters));
             run(driver, end, endpoint.reconnect)
         }
     };

@@ -227,9 +227,10 @@ impl Control {
             expect: expect.clone(),
             deadline,
         };
+        let effective = accepted.effective.clone();
         let (command, answer) =
             Command::new(entry.id, accepted.effective, expect.is_some(), deadline, Box::new(permit));
-        (command, Pending { ticket, requested: accepted.requested, answer, deadline, timeout })
+        (command, Pending { ticket, requested: accepted.requested, effective, answer, deadline, timeout })
     }
 }
 
@@ -237,6 +238,8 @@ impl Control {
 struct Pending {
     ticket: Arc<Ticket>,
     requested: Value,
+    /// The nearest to it that the device can hold.
+    effective: Value,
     answer: oneshot::Receiver<Report>,
     deadline: Instant,
     timeout: Duration,
@@ -245,8 +248,16 @@ struct Pending {
 impl Pending {
     /// Waits for the answer; what still waits when its deadline passes, or it is taken back, never leaves.
     async fn settle(self, cancel: &CancellationToken) -> Report {
-        let Self { ticket, requested, mut answer, deadline, timeout } = self;
-        let complete = |report: Report| {
+        let Self { ticket, requested, effective, mut answer, deadline, timeout } = self;
+        let complete = |mut report: Report| {
+            let has_left = matches!(report.outcome, Outcome::Sent | Outcome::Written | Outcome::Unknown);
+            let (asked, nearest) = (requested.to_string(), effective.to_string());
+            if has_left && report.value.is_none() && asked != nearest {
+                report.message = format!(
+                    "{}; the nearest to {asked} that the device can hold is {nearest}",
+                    report.message
+                );
+            }
             let previous = report.previous.clone().or_else(|| ticket.previous());
             Report { requested: Some(requested.clone()), previous, ..report }
         };

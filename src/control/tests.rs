@@ -192,6 +192,39 @@ async fn the_command_carries_the_rounded_value_and_the_answer_comes_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_is_told_no_value_is_told_that_it_was_rounded() {
+    let mut plant = plant();
+    for (text, message) in
+        [("21.37", "left; the nearest to 21.37 that the device can hold is 21.4"), ("21.4", "left")]
+    {
+        let write = plant.write(plant.request(text));
+        let mut command = plant.inbox.next().await.unwrap();
+        command.grant(None).unwrap();
+        command.answer(Report::new(Outcome::Sent, "left"));
+        assert_eq!(write.await.unwrap().message, message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_could_not_leave_at_once_is_judged_again() {
+    let mut plant = plant();
+    plant.holds(60.0);
+    let request = WriteRequest { expect: Some("60".into()), ..plant.request("70") };
+    let write = plant.write(request);
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(None).unwrap();
+    assert_eq!(command.recheck(), Ok(()));
+    plant.holds(61.0);
+    assert_eq!(command.recheck().unwrap_err().outcome, Outcome::Rejected(Rule::Expectation));
+    plant.holds(60.0);
+    plant.install(WriteMode::Off);
+    let report = command.recheck().unwrap_err();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Mode));
+    command.answer(report);
+    assert_eq!(write.await.unwrap().outcome, Outcome::Rejected(Rule::Mode));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_expectation_is_judged_by_what_the_device_holds() {
     let mut plant = plant();
     plant.holds(60.0);

@@ -57,18 +57,9 @@ impl Ticket {
 
 impl Permit for Gate {
     fn grant(&mut self, current: Option<&Value>) -> Result<(), Report> {
-        let table = self.control.table();
-        rules::mode(table.writes)?;
-        if !table.routes.get(&self.tag).is_some_and(|route| Arc::ptr_eq(&route.latest, &self.latest)) {
-            return Err(Report::new(Outcome::NotSent, "a reload redefined the tag while the write waited"));
-        }
         // Where no link can read, what the store knows for good counts.
         let held = current.cloned().or_else(|| self.control.present(self.tag));
-        if let Some(expect) = &self.expect
-            && held.as_ref() != Some(expect)
-        {
-            return Err(rules::unexpected(expect, held.as_ref()));
-        }
+        self.check(held.as_ref())?;
         if self.latest.load(Ordering::Acquire) > self.stamp {
             return Err(rules::reject(
                 Rule::Superseded,
@@ -84,6 +75,25 @@ impl Permit for Gate {
         }
         self.latest.fetch_max(self.stamp, Ordering::AcqRel);
         Ok(())
+    }
+
+    fn recheck(&self) -> Result<(), Report> {
+        self.check(self.control.present(self.tag).as_ref())
+    }
+}
+
+impl Gate {
+    /// What may change while a write waits.
+    fn check(&self, held: Option<&Value>) -> Result<(), Report> {
+        let table = self.control.table();
+        rules::mode(table.writes)?;
+        if !table.routes.get(&self.tag).is_some_and(|route| Arc::ptr_eq(&route.latest, &self.latest)) {
+            return Err(Report::new(Outcome::NotSent, "a reload redefined the tag while the write waited"));
+        }
+        match &self.expect {
+            Some(expect) if held != Some(expect) => Err(rules::unexpected(expect, held)),
+            _ => Ok(()),
+        }
     }
 }
 

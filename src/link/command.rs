@@ -18,6 +18,9 @@ pub trait Permit: Send {
     /// Called once, synchronously, just before the write is encoded. `current` is what the device holds now,
     /// where the command asked for it and the link can read. After `Ok` the write counts as on its way.
     fn grant(&mut self, current: Option<&Value>) -> Result<(), Report>;
+
+    /// Whether a write that was granted, and could not leave at once, may still leave.
+    fn recheck(&self) -> Result<(), Report>;
 }
 
 /// One write on its way to a session.
@@ -128,6 +131,11 @@ impl Command {
         self.permit.grant(current)?;
         self.granted = true;
         Ok(())
+    }
+
+    /// Asks again where it was granted, and could not leave at once.
+    pub fn recheck(&self) -> Result<(), Report> {
+        self.permit.recheck()
     }
 
     /// Tells how it ended.

@@ -161,11 +161,20 @@ impl Labels {
         self.0.iter().find(|(own, _)| *own == number).map(|(_, word)| word)
     }
 
-    /// The number of a word, in upper or lower case.
+    /// The number of a word, in upper or lower case. A text that is a number stands for itself, whatever words there are, and
+    /// a word of two numbers stands for none.
     #[must_use]
     pub fn number(&self, word: &str) -> Option<i64> {
-        let found = |same: fn(&str, &str) -> bool| self.0.iter().find(|(_, own)| same(own, word));
-        found(|own, word| own == word).or_else(|| found(str::eq_ignore_ascii_case)).map(|(number, _)| *number)
+        let is_number = word.starts_with(|first: char| first.is_ascii_digit() || first == '-');
+        if is_number && word.parse::<f64>().is_ok() {
+            return None;
+        }
+        let found = |same: fn(&str, &str) -> bool| {
+            let mut all = self.0.iter().filter(|(_, own)| same(own, word)).map(|(number, _)| *number);
+            let first = all.next()?;
+            Some(Some(first).filter(|first| all.all(|other| other == *first)))
+        };
+        found(|own, word| own == word).or_else(|| found(str::eq_ignore_ascii_case))?
     }
 
     /// The word of a value, where it is a number that has one.

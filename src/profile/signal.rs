@@ -373,6 +373,14 @@ fn finish(
             return None;
         }
     };
+    if let Some(sending) = message.sending.as_ref().filter(|_| tag.is_writable())
+        && signal.place().end() > sending.initial.len()
+    {
+        let with =
+            format!("the {} bytes of message {}, which end before it", sending.initial.len(), message.name);
+        once(found, &tag.spot.beside("access"), What::Conflict { with, allowed: "\"read\"".to_owned() });
+        return None;
+    }
     let command = match table.filter(|_| tag.is_writable()) {
         Some(table) => Some(command(tag, table, &signal, names, found)?),
         None => None,

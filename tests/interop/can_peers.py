@@ -311,6 +311,7 @@ class SlcanPeer(Peer):
         super().__init__(port)
         self.answers = answers
         self.refuse_frames = False
+        self.refuse_opening = False
         self.timestamps = False
         self.lower = False
         self.pieces = 0
@@ -345,6 +346,8 @@ class SlcanPeer(Peer):
             case "C":
                 was_open, self._opened = self._opened, None
                 return good if was_open else bad
+            case _ if "?" in command:
+                return bad
             case "S0" | "S1" | "S2" | "S3" | "S4" | "S5" | "S6" | "S7" | "S8":
                 if self._opened:
                     return bad
@@ -353,7 +356,7 @@ class SlcanPeer(Peer):
             case "Y0" | "Y1" | "Y2" | "Y3" | "Y4" | "Y5" | "Y8":
                 return bad if self._opened else good
             case "O" | "L":
-                if self._opened or not self._has_rate:
+                if self._opened or not self._has_rate or self.refuse_opening:
                     return bad
                 self._opened = command
                 return good

@@ -114,15 +114,26 @@ fn find(commands: &[(u32, char)], bits: u32) -> Option<char> {
     commands.iter().find(|(rate, _)| *rate == bits).map(|(_, digit)| *digit)
 }
 
-/// Commands that close the channel, set its bit rates and open it.
+/// Spoils the line that another may have left unfinished, so that it never becomes a frame, and closes the channel.
 ///
-/// Each is answered by [`Told::Accepted`] or [`Told::Refused`], but closing what is closed is refused, and CANable's
-/// firmware answers nothing.
+/// Both may be answered by [`Told::Refused`].
+#[must_use]
+pub fn reset() -> Vec<u8> {
+    // No digits; and so many that no adapter has room for them, should it look no further than a frame needs.
+    let mut bytes = vec![b'?'; LONGEST + 16];
+    bytes.push(CR);
+    bytes.extend(CLOSE);
+    bytes
+}
+
+/// Commands that set the bit rates of a closed channel and open it.
+///
+/// Each is answered by [`Told::Accepted`] or [`Told::Refused`], but CANable's firmware answers nothing.
 #[must_use]
 pub fn open(bitrate: Bitrate, data: Option<DataBitrate>, listen_only: bool) -> Vec<u8> {
     let data = data.map(|DataBitrate(digit)| format!("Y{digit}\r")).unwrap_or_default();
     let open = if listen_only { 'L' } else { 'O' };
-    format!("C\rS{}\r{data}{open}\r", bitrate.0).into_bytes()
+    format!("S{}\r{data}{open}\r", bitrate.0).into_bytes()
 }
 
 /// Appends the command that sends a frame; `false` for one that cannot be sent: an error, or a length that no frame has.

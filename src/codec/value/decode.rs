@@ -75,7 +75,10 @@ impl Codec {
     }
 
     /// The value that the bits of one element stand for, the least significant one lowest; none are above its width.
-    #[expect(clippy::inline_always, reason = "a result that goes through memory costs more than all the rest")]
+    #[expect(
+        clippy::inline_always,
+        reason = "a result that goes through memory costs more than all the rest"
+    )]
     #[inline(always)]
     pub fn value(&self, bits: u64) -> Result<Value, Fault> {
         if self.sentinels.contains(&bits) {

@@ -119,6 +119,74 @@ fn rules_of_tags() {
 }
 
 #[test]
+fn rules_of_payloads() {
+    let profile = "profile = 'x/x'";
+    insta::assert_snapshot!(
+        "payload_rules",
+        told(&[
+            (
+                "a counter on a page",
+                BUS,
+                profile,
+                "[[messages]]\nmessage = 'Paged'\ncounter = { signal = 'One' }\nchecksum = { signal = 'Two', method = 'xor' }\n\
+                 [[tags]]\nname = 'a'\nsignal = 'Paged.Page'"
+                    .to_owned(),
+            ),
+            (
+                "counter and checksum beyond the message",
+                BUS,
+                profile,
+                format!(
+                    "[[messages]]\nmessage = 'Command'\ncounter = {{ bits = {{ start = 62, length = 4 }} }}\n\
+                     checksum = {{ byte = 8, method = 'xor' }}\nsend = {{}}\n{}",
+                    write("Enable", "")
+                ),
+            ),
+            (
+                "counter and checksum in one byte",
+                BUS,
+                profile,
+                format!(
+                    "[[messages]]\nmessage = 'Command'\ncounter = {{ bits = {{ start = 60, length = 4 }} }}\n\
+                     checksum = {{ byte = 7, method = 'xor' }}\nsend = {{}}\n{}",
+                    write("Enable", "")
+                ),
+            ),
+            (
+                "a message that the DBC file describes",
+                BUS,
+                profile,
+                "[[messages]]\nframe = '201'\nlength = 8\n[[tags]]\nname = 'a'\nsignal = 'Status.Speed'".to_owned(),
+            ),
+            (
+                "a write beyond the message",
+                "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['203']",
+                profile,
+                "[[messages]]\nframe = '203'\nlength = 2\nsend = {}\n[[tags]]\nname = 'a'\nframe = '203'\n\
+                 bits = { start = 12 }\ntype = 'uint8'\naccess = 'read-write'"
+                    .to_owned(),
+            ),
+            (
+                "a last frame of two pages",
+                "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['202']",
+                profile,
+                "[[messages]]\nmessage = 'Paged'\nsend = { period_ms = 100, stop = { One = 1, Two = 1 } }\n[[tags]]\nname = 'a'\n\
+                 signal = 'Paged.One'\naccess = 'read-write'"
+                    .to_owned(),
+            ),
+            (
+                "a last frame of another page",
+                "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['202']",
+                profile,
+                "[[messages]]\nmessage = 'Paged'\nsend = { period_ms = 100, stop = { One = 1, Page = 2 } }\n[[tags]]\nname = 'a'\n\
+                 signal = 'Paged.One'\naccess = 'read-write'"
+                    .to_owned(),
+            ),
+        ])
+    );
+}
+
+#[test]
 fn rules_of_messages() {
     let profile = "profile = 'x/x'";
     insta::assert_snapshot!(
@@ -150,22 +218,6 @@ fn rules_of_messages() {
                     "[[messages]]\nmessage = 'Command'\nsend = {{ period_ms = 100, stop = {{ Enable = 'on', Nothing = 1 }} }}\n{}",
                     write("Enable", "")
                 ),
-            ),
-            (
-                "a last frame of two pages",
-                "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['202']",
-                profile,
-                "[[messages]]\nmessage = 'Paged'\nsend = { period_ms = 100, stop = { One = 1, Two = 1 } }\n[[tags]]\nname = 'a'\n\
-                 signal = 'Paged.One'\naccess = 'read-write'"
-                    .to_owned(),
-            ),
-            (
-                "a last frame of another page",
-                "driver = 'can-virtual'\ninterface = 'a'\nsend_ids = ['202']",
-                profile,
-                "[[messages]]\nmessage = 'Paged'\nsend = { period_ms = 100, stop = { One = 1, Page = 2 } }\n[[tags]]\nname = 'a'\n\
-                 signal = 'Paged.One'\naccess = 'read-write'"
-                    .to_owned(),
             ),
             (
                 "CAN FD",

@@ -41,6 +41,8 @@ pub(super) struct Inflow {
     pub(super) refused: u64,
     /// What is newly the matter with the adapter itself.
     pub(super) news: Option<String>,
+    /// What happened to the adapter.
+    pub(super) event: Option<String>,
 }
 
 /// A frame that came.

@@ -29,8 +29,8 @@ use std::{
 use bus::Bus;
 pub use inside::{Attach, Buses, Port, Refused};
 use packets::Packets;
-pub use plant::Node;
 use plant::Plant;
+pub use plant::{Memory, Node};
 use session::{End, Session};
 
 #[cfg(target_os = "linux")]
@@ -46,6 +46,7 @@ pub struct Can {
     endpoint: CanEndpoint,
     plant: Plant,
     buses: Buses,
+    memory: Memory,
     counters: Arc<Counters>,
 }
 
@@ -53,10 +54,18 @@ pub struct Can {
 pub struct Connection(Box<dyn Bus>);
 
 impl Can {
-    /// `buses` are those of this process.
+    /// `buses` are those of this process; `memory` is that of the link before it, and of this one after it.
     #[must_use]
-    pub fn new(endpoint: CanEndpoint, nodes: &[Node<'_>], buses: Buses, counters: Arc<Counters>) -> Self {
-        Self { endpoint, plant: Plant::new(nodes), buses, counters }
+    pub fn new(
+        endpoint: CanEndpoint,
+        nodes: &[Node<'_>],
+        buses: Buses,
+        memory: Memory,
+        counters: Arc<Counters>,
+    ) -> Self {
+        let mut plant = Plant::new(nodes);
+        memory.give(&mut plant);
+        Self { endpoint, plant, buses, memory, counters }
     }
 
     async fn open(&self) -> Result<Box<dyn Bus>, LinkError> {
@@ -133,6 +142,12 @@ impl Driver for Can {
                 SessionEnd::Lost(LinkError { address, problem, lasting: false })
             }
         }
+    }
+}
+
+impl Drop for Can {
+    fn drop(&mut self) {
+        self.memory.keep(&self.plant);
     }
 }
 

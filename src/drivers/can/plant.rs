@@ -2,19 +2,23 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use tokio::time::Instant;
 
-use super::sender::Sender;
+use super::sender::{Kept, Sender};
 use crate::{
     codec::can::{Id, j1939::Header},
     config::CanDevice,
     model::{DeviceId, DeviceState, TagId},
     profile::can::{Key, Message, Point},
 };
+
+/// What a link sent, for the one that takes its place when a reload changes it.
+#[derive(Debug, Clone, Default)]
+pub struct Memory(Arc<Mutex<HashMap<Id, Kept>>>);
 
 /// A device as its driver is given it.
 #[derive(Debug)]
@@ -77,6 +81,22 @@ impl<'a> Node<'a> {
     }
 }
 
+impl Memory {
+    pub(super) fn keep(&self, plant: &Plant) {
+        let kept = plant.senders.iter().map(|(id, sender)| (*id, sender.keep()));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = kept.collect();
+    }
+
+    pub(super) fn give(&self, plant: &mut Plant) {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, sender) in &mut plant.senders {
+            if let Some(kept) = kept.get(id) {
+                sender.resume(kept);
+            }
+        }
+    }
+}
+
 impl Plant {
     pub(super) fn new(nodes: &[Node<'_>]) -> Self {
         let mut plant = Self::default();
@@ -90,6 +110,10 @@ impl Plant {
                     *messages.entry(point.message.key).or_insert_with(|| plant.add(&point.message, node));
                 if let Some(heard) = plant.messages.get_mut(message) {
                     heard.tags.push(place);
+                }
+                let sender = point.message.sending.as_ref().map(|sending| sending.id);
+                if let Some(sender) = sender.and_then(|id| plant.senders.get_mut(&id)) {
+                    sender.be_patient(spec.tag.definition.stale_after);
                 }
                 plant.places.insert(*id, place);
                 let path = spec.tag.path.as_str();

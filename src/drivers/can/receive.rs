@@ -12,6 +12,7 @@ use super::{
     bus::{Inflow, Received},
     packets::Step,
     plant::{Heard, Plant, Tag},
+    sender::Sender,
     session::Session,
 };
 use crate::{
@@ -25,6 +26,9 @@ type Judged = (Option<Value>, Quality, Option<Arc<str>>);
 /// How long an incident is told of.
 const CALM: Duration = Duration::from_secs(10);
 
+/// Within which an adapter says that it refuses a frame.
+const ANSWERED: Duration = Duration::from_secs(1);
+
 pub(super) const BACK: &str = "no frame since the connection came back";
 
 impl Session<'_> {
@@ -34,6 +38,10 @@ impl Session<'_> {
         if inflow.refused > 0 {
             self.counters.exceptions.fetch_add(inflow.refused, Ordering::Relaxed);
             self.incident("the adapter refused what it was told".to_owned());
+            self.refuse_latest();
+        }
+        if let Some(event) = inflow.event.take() {
+            self.incident(event);
         }
         if let Some(news) = inflow.news.take() {
             self.trouble(news);
@@ -152,6 +160,22 @@ impl Session<'_> {
         }
     }
 
+    /// One of the frames that were sent lately was not taken.
+    fn refuse_latest(&mut self) {
+        let why: Arc<str> = "the adapter refused a frame, which may have been its own".into();
+        let Some(after) = Instant::now().checked_sub(ANSWERED) else { return };
+        let Plant { messages, tags, senders, .. } = &*self.plant;
+        let latest = |heard: &&Heard| {
+            let sender = heard.message.sending.as_ref().and_then(|sending| senders.get(&sending.id));
+            sender.is_some_and(|sender| sender.is_sent_after(after))
+        };
+        let places = messages.iter().filter(latest).flat_map(|heard| &heard.tags);
+        let refused = places.filter_map(|place| tags.get(*place)).filter(|tag| tag.is_read);
+        let quality = Quality::Uncertain(Reason::Stale);
+        self.batch.extend(refused.map(|tag| tag.say(quality, Some(Arc::clone(&why)))));
+        self.doubt_open();
+    }
+
     /// Frames were lost, some of which may have told newer values.
     fn lose(&mut self, lost: Option<u64>) {
         let text = match lost {
@@ -164,6 +188,7 @@ impl Session<'_> {
         warn!("{text}");
         self.incident(text);
         let why: Arc<str> = "frames were lost: it may have been among them".into();
+        self.plant.senders.values_mut().for_each(Sender::doubt);
         let read = self.plant.tags.iter().filter(|tag| tag.is_read);
         self.batch.extend(read.map(|tag| tag.say(Quality::Uncertain(Reason::Stale), Some(Arc::clone(&why)))));
     }
@@ -198,6 +223,7 @@ impl Session<'_> {
     /// Nothing that is known is new.
     pub(super) fn doubt(&mut self, why: &str) {
         let why: Arc<str> = why.into();
+        self.plant.senders.values_mut().for_each(Sender::doubt);
         for tag in &self.plant.tags {
             let update = if tag.is_read {
                 tag.say(Quality::Uncertain(Reason::Stale), Some(Arc::clone(&why)))
@@ -220,7 +246,7 @@ impl Session<'_> {
     }
 
     /// Tells what was the matter with the link, for a while.
-    fn incident(&mut self, detail: String) {
+    pub(super) fn incident(&mut self, detail: String) {
         // What lasts stands before what passes.
         if self.told.is_none() || self.told_until.is_some() {
             self.told_until = Some(Instant::now() + CALM);

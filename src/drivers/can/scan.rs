@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 use tokio::time::Instant;
 
 use super::{
-    Buses, Can,
+    Buses, Can, Memory,
     bus::{Bus, Inflow, Received},
 };
 use crate::{
@@ -62,7 +62,7 @@ impl Scan {
         (endpoint.listen_only, endpoint.fd) = (true, true);
         endpoint.send.clear();
         let (address, is_log) = (endpoint.address(), matches!(endpoint.adapter, Adapter::Replay { .. }));
-        let can = Can::new(endpoint, &[], Buses::default(), Arc::default());
+        let can = Can::new(endpoint, &[], Buses::default(), Memory::default(), Arc::default());
         Ok(Self { bus: can.open().await?, address, is_log, most, heard: Heard::default() })
     }
 

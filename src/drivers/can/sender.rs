@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::time::{Duration, Instant};
 
 use crate::{
     codec::can::Place,
@@ -19,6 +19,8 @@ pub(super) struct Sender {
     pub(super) sending: Sending,
     sent: Last,
     received: Last,
+    /// How old may be what was received; `None` for any age.
+    patience: Option<Duration>,
     /// What the counter of the next frame is.
     pub(super) count: u64,
     pub(super) cycle: Option<Cycle>,
@@ -31,14 +33,24 @@ pub(super) struct Sender {
 pub(super) struct Cycle {
     pub(super) next: Instant,
     pub(super) until: Option<Instant>,
+    /// Whether all but the last frame is sent, which found no room yet.
+    pub(super) is_ending: bool,
 }
 
 /// What frames held last.
-#[derive(Debug)]
+#[derive(Debug, Clone, Default)]
 struct Last {
-    payload: Option<Vec<u8>>,
+    payload: Option<(Vec<u8>, Instant)>,
     /// Of each field, in the last frame that had it.
-    fields: Vec<Option<u64>>,
+    fields: Vec<Option<(u64, Instant)>>,
+}
+
+/// What was sent, for a driver that goes on where another ended.
+#[derive(Debug, Clone)]
+pub(super) struct Kept {
+    message: Arc<Message>,
+    sent: Last,
+    count: u64,
 }
 
 /// What is written into a frame.
@@ -54,7 +66,7 @@ pub(super) struct Part<'a> {
 pub(super) enum Unfit {
     #[error("it lies beyond the {0} bytes of its message")]
     Beyond(usize),
-    #[error("no frame of its message was received yet that tells what goes beside it")]
+    #[error("no frame of its message came, or none lately, that tells what goes beside it")]
     Unheard,
     #[error("the counter or the checksum of its message is there, which are filled in by themselves")]
     Filled,
@@ -84,8 +96,42 @@ impl Sender {
                 *bits |= mask;
             }
         }
-        let last = || Last { payload: None, fields: vec![None; sending.fields.len()] };
-        Self { sent: last(), received: last(), message, sending, count: 0, cycle: None, described }
+        let last = Last { payload: None, fields: vec![None; sending.fields.len()] };
+        Self {
+            sent: last.clone(),
+            received: last,
+            patience: None,
+            message,
+            sending,
+            count: 0,
+            cycle: None,
+            described,
+        }
+    }
+
+    /// What is received counts for so long, or for longer.
+    pub(super) fn be_patient(&mut self, patience: Option<Duration>) {
+        self.patience = self.patience.max(patience);
+    }
+
+    pub(super) fn keep(&self) -> Kept {
+        Kept { message: Arc::clone(&self.message), sent: self.sent.clone(), count: self.count }
+    }
+
+    /// Goes on from what another sent of the same message.
+    pub(super) fn resume(&mut self, kept: &Kept) {
+        let layout = |message: &Message| {
+            let sending = message.sending.as_ref()?;
+            Some((message.counter, sending.initial.len(), sending.fields.clone()))
+        };
+        if layout(&kept.message) == layout(&self.message) {
+            (self.sent, self.count) = (kept.sent.clone(), kept.count);
+        }
+    }
+
+    /// What was received may no longer be so.
+    pub(super) fn doubt(&mut self) {
+        self.received = Last { payload: None, fields: vec![None; self.sending.fields.len()] };
     }
 
     /// A frame of others came. What is short, or wrong by its checksum, is not written on from.
@@ -116,15 +162,19 @@ impl Sender {
 
     /// The payload of the last frame that left.
     pub(super) fn sent(&self) -> Option<&[u8]> {
-        self.sent.payload.as_deref()
+        self.sent.payload.as_ref().map(|(payload, _)| payload.as_slice())
+    }
+
+    pub(super) fn is_sent_after(&self, after: Instant) -> bool {
+        self.sent.payload.as_ref().is_some_and(|(_, at)| *at >= after)
     }
 
     /// The payload that carries all parts; an error says which of them it cannot carry.
     pub(super) fn compose(&self, parts: &[Part<'_>]) -> Result<Vec<u8>, (usize, Unfit)> {
         let payload = match self.sending.others {
-            Others::LastSent => self.put(Some(&self.sent), false, parts),
-            Others::LastReceived => self.put(Some(&self.received), true, parts),
-            Others::Initial => self.put(None, false, parts),
+            Others::LastSent => self.put(&self.sent, false, parts),
+            Others::LastReceived => self.put(&self.received.since(self.patience), true, parts),
+            Others::Initial => self.put(&Last::default(), false, parts),
         }?;
         for (at, part) in parts.iter().enumerate() {
             if self.is_filled(part.place) {
@@ -151,7 +201,7 @@ impl Sender {
         if parts.is_empty() || self.sent.payload.is_none() {
             return None;
         }
-        self.put(Some(&self.sent), false, &parts).ok()
+        self.put(&self.sent, false, &parts).ok()
     }
 
     fn is_filled(&self, place: Place) -> bool {
@@ -160,17 +210,12 @@ impl Sender {
     }
 
     /// Puts the parts into a payload that is beside them as it was last, which may have to be known.
-    fn put(
-        &self,
-        last: Option<&Last>,
-        is_needed: bool,
-        parts: &[Part<'_>],
-    ) -> Result<Vec<u8>, (usize, Unfit)> {
-        let before = last.and_then(|last| last.payload.as_ref());
+    fn put(&self, last: &Last, is_needed: bool, parts: &[Part<'_>]) -> Result<Vec<u8>, (usize, Unfit)> {
+        let before = last.payload.as_ref().map(|(payload, _)| payload);
         if is_needed && before.is_none() {
             return Err((0, Unfit::Unheard));
         }
-        let known = last.map(|last| last.fields.as_slice()).unwrap_or_default();
+        let known = last.fields.as_slice();
         let mut payload = self.sending.initial.clone();
         for ((byte, before), mask) in
             payload.iter_mut().zip(before.into_iter().flatten()).zip(&self.described)
@@ -190,7 +235,7 @@ impl Sender {
     fn fill(
         &self,
         payload: &mut [u8],
-        known: &[Option<u64>],
+        known: &[Option<(u64, Instant)>],
         is_needed: bool,
         parts: &[Part<'_>],
     ) -> Result<(), (usize, Unfit)> {
@@ -202,7 +247,7 @@ impl Sender {
             let bits = if let Some(part) = part {
                 Some(part.bits)
             } else {
-                let known = known.get(at).copied().flatten();
+                let known = known.get(at).copied().flatten().map(|(bits, _)| bits);
                 let wanted = parts.iter().flat_map(|part| part.conditions);
                 let wanted = wanted.filter(|condition| condition.place == field.place).collect::<Vec<_>>();
                 let usual = known.or(field.initial).or(field.place.read(payload));
@@ -234,6 +279,13 @@ impl Sender {
     }
 }
 
+impl Cycle {
+    /// When something of it is to be done.
+    pub(super) fn due(self) -> Instant {
+        self.until.map_or(self.next, |until| until.min(self.next))
+    }
+}
+
 impl Part<'_> {
     fn is_of(&self, field: &Field) -> bool {
         self.place == field.place && self.conditions == field.conditions
@@ -242,9 +294,17 @@ impl Part<'_> {
 
 impl Last {
     fn note(&mut self, payload: &[u8], fields: &[Field]) {
+        let now = Instant::now();
         for (field, last) in fields.iter().zip(&mut self.fields).filter(|(field, _)| field.is_in(payload)) {
-            *last = field.place.read(payload).or(*last);
+            *last = field.place.read(payload).map(|bits| (bits, now)).or(*last);
         }
-        self.payload = Some(payload.to_vec());
+        self.payload = Some((payload.to_vec(), now));
+    }
+
+    /// What of it is no older.
+    fn since(&self, age: Option<Duration>) -> Self {
+        let is_young = |at: &Instant| age.is_none_or(|age| at.elapsed() <= age);
+        let fields = self.fields.iter().map(|field| field.filter(|(_, at)| is_young(at)));
+        Self { payload: self.payload.clone().filter(|(_, at)| is_young(at)), fields: fields.collect() }
     }
 }

@@ -3,7 +3,9 @@
 use std::{collections::VecDeque, time::Duration};
 
 use futures_util::future::OptionFuture;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
+
+use tracing::warn;
 
 use super::{
     bus::{Bus, Failure, Inflow},
@@ -129,9 +131,17 @@ impl Session<'_> {
 
     /// Sends last frames, and waits until they are on the bus.
     async fn leave(&mut self) {
-        self.end_cycles();
         let mut inflow = Inflow::default();
         let last = async {
+            while let Some(again) = self.end_cycles() {
+                // What comes meanwhile, and goes, makes room.
+                if let Ok(received) = timeout_at(again, self.bus.receive(&mut inflow)).await {
+                    self.take(&mut inflow);
+                    if received.is_err() {
+                        return;
+                    }
+                }
+            }
             while self.bus.has_echo() && !self.echoes.is_empty() {
                 let received = self.bus.receive(&mut inflow).await;
                 self.take(&mut inflow);
@@ -143,6 +153,9 @@ impl Session<'_> {
         };
         // A bus that takes nothing misses it.
         drop(timeout(LAST_WORD, last).await);
+        for sender in self.plant.senders.values().filter(|sender| sender.cycle.is_some()) {
+            warn!("the last frame of {} was not sent: there was no room on the bus", sender.message.name);
+        }
         self.publish();
     }
 }

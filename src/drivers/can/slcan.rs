@@ -1,12 +1,17 @@
 //! Adapters that speak slcan, at a serial port or behind TCP.
 //!
-//! Nothing that they answer is waited for: some answer nothing. So a write is `sent`.
+//! Nothing that they answer is waited for: some answer nothing. So a write is `sent`. What they refuse, where they do, is told.
 
-use tokio::io::AsyncWriteExt;
+use std::io;
+
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    time::{Duration, Instant, sleep, timeout, timeout_at},
+};
 
 use super::{
     bus::{Bus, Failure, Inflow},
-    stream::{Dialect, Stream, Streamed},
+    stream::{Dialect, Stream, Streamed, has_left},
 };
 use crate::{
     codec::can::{
@@ -23,9 +28,12 @@ use crate::{
 struct Slcan {
     reader: slcan::Reader,
     fd: bool,
-    /// Whether the adapter has said nothing yet.
-    is_new: bool,
+    /// Whether what it refuses can only be to open the channel.
+    is_opening: bool,
 }
+
+/// How long an adapter has to answer that the channel is closed.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// Opens the stream and the adapter's bus.
 pub(super) async fn open(
@@ -51,9 +59,32 @@ pub(super) async fn open(
     let bitrate =
         Bitrate::from_bits(bitrate).ok_or_else(|| fail(format!("slcan has no bit rate of {bitrate}")))?;
     let data = data_bitrate.and_then(DataBitrate::from_bits);
-    let opening = slcan::open(bitrate, data, endpoint.listen_only);
-    stream.write_all(&opening).await.map_err(|error| fail(error.to_string()))?;
-    let dialect = Slcan { reader: slcan::Reader::new(), fd: endpoint.fd, is_new: true };
+    let opening = async {
+        stream.write_all(&slcan::reset()).await?;
+        while !has_left(&stream) {
+            sleep(Duration::from_millis(1)).await;
+        }
+        // What comes now is of before.
+        let mut bytes = [0; 1024];
+        let until = Instant::now() + QUIET;
+        while let Ok(got) = timeout_at(until, stream.read(&mut bytes)).await {
+            if got? == 0 {
+                return Err(io::Error::new(
+                    io::ErrorKind::UnexpectedEof,
+                    "the adapter closed the connection",
+                ));
+            }
+        }
+        stream.write_all(&slcan::open(bitrate, data, endpoint.listen_only)).await
+    };
+    match timeout(endpoint.timeout + QUIET, opening).await {
+        Ok(opened) => opened.map_err(|error| fail(error.to_string()))?,
+        Err(_elapsed) => {
+            let within = endpoint.timeout.as_millis();
+            return Err(fail(format!("the adapter takes nothing within {within} ms")));
+        }
+    }
+    let dialect = Slcan { reader: slcan::Reader::new(), fd: endpoint.fd, is_opening: true };
     Ok(Box::new(Streamed::new(stream, dialect)))
 }
 
@@ -61,13 +92,18 @@ impl Dialect for Slcan {
     fn read(&mut self, bytes: &[u8], inflow: &mut Inflow) -> Result<(), Failure> {
         self.reader.push(bytes);
         for told in self.reader.by_ref() {
-            let is_first = std::mem::take(&mut self.is_new);
             match told {
-                // What is closed cannot be closed.
-                Told::Refused if is_first => {}
+                Told::Refused if self.is_opening => {
+                    return Err(Failure::adapter(
+                        "the adapter refuses to open the channel: it may not have the bit rate, or others use it",
+                    ));
+                }
                 // An adapter that was told nothing of CAN FD sends none.
                 Told::Frame(Frame::Data(data), _) if data.fd.is_some() && !self.fd => inflow.garbled += 1,
-                Told::Frame(frame, _) => inflow.push(frame),
+                Told::Frame(frame, _) => {
+                    self.is_opening = false;
+                    inflow.push(frame);
+                }
                 Told::Refused => inflow.refused += 1,
                 Told::Garbled(_) => inflow.garbled += 1,
                 Told::Accepted | Told::Version(_) | Told::Serial(_) | Told::Flags(_) => {}
@@ -76,7 +112,8 @@ impl Dialect for Slcan {
         Ok(())
     }
 
-    fn write(&self, frame: &Frame, out: &mut Vec<u8>) -> bool {
+    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) -> bool {
+        self.is_opening = false;
         slcan::put(out, frame)
     }
 

@@ -80,7 +80,7 @@ impl Dialect for Socketcand {
             match told {
                 Told::Frame(frame, _) => inflow.push(frame),
                 Told::BusError(error) => inflow.push(Frame::Error(error)),
-                Told::Error(problem) => inflow.news = Some(format!("socketcand says: {problem}")),
+                Told::Error(problem) => inflow.event = Some(format!("socketcand says: {problem}")),
                 Told::Garbled(_) => inflow.garbled += 1,
                 Told::Hi | Told::Ok | Told::Other(_) => {}
             }
@@ -88,7 +88,7 @@ impl Dialect for Socketcand {
         Ok(())
     }
 
-    fn write(&self, frame: &Frame, out: &mut Vec<u8>) -> bool {
+    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) -> bool {
         socketcand::put(out, frame)
     }
 

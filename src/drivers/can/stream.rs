@@ -25,7 +25,7 @@ pub(super) trait Dialect: Send {
     fn read(&mut self, bytes: &[u8], inflow: &mut Inflow) -> Result<(), Failure>;
 
     /// Writes a frame; `false` for one that the adapter cannot send.
-    fn write(&self, frame: &Frame, out: &mut Vec<u8>) -> bool;
+    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) -> bool;
 
     /// What is said before the connection is closed.
     fn farewell(&self) -> &[u8];
@@ -58,7 +58,8 @@ impl<D: Dialect> Streamed<D> {
         let mut bytes = [0; READ];
         let before = inflow.frames.len();
         // A read may hold no whole frame.
-        while inflow.frames.len() == before && inflow.refused + inflow.garbled == 0 && inflow.news.is_none() {
+        while inflow.frames.len() == before && inflow.refused + inflow.garbled == 0 && inflow.event.is_none()
+        {
             let (mut reader, mut writer) = tokio::io::split(&mut self.stream);
             let got = tokio::select! {
                 biased;
@@ -137,7 +138,7 @@ impl<D: Dialect> Bus for Streamed<D> {
 }
 
 /// Whether all that was written has left the port, or was acknowledged.
-fn has_left(stream: &Stream) -> bool {
+pub(super) fn has_left(stream: &Stream) -> bool {
     match stream {
         Either::Left(port) => port.is_empty(),
         Either::Right(stream) => !Delivery::of(stream).is_open(),

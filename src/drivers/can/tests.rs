@@ -17,7 +17,10 @@ mod write;
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, atomic::AtomicU64},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64},
+    },
     time::Duration,
 };
 
@@ -82,11 +85,22 @@ impl Host for Stub {
 }
 
 /// Grants unless it is told otherwise.
-struct Gate(Result<(), Report>);
+struct Gate {
+    grant: Result<(), Report>,
+    /// Whether what was granted holds no longer.
+    is_revoked: Arc<AtomicBool>,
+}
 
 impl Permit for Gate {
     fn grant(&mut self, _: Option<&Value>) -> Result<(), Report> {
-        self.0.clone()
+        self.grant.clone()
+    }
+
+    fn recheck(&self) -> Result<(), Report> {
+        if self.is_revoked.load(Ordering::Relaxed) {
+            return Err(Report::new(crate::model::Outcome::NotSent, "revoked"));
+        }
+        Ok(())
     }
 }
 
@@ -136,6 +150,7 @@ pub(super) struct Rig {
     wires: Wires,
     lost: Arc<AtomicU64>,
     counters: Arc<Counters>,
+    is_revoked: Arc<AtomicBool>,
 }
 
 pub(super) fn site(connection: &str, device: &str) -> Site {
@@ -149,6 +164,11 @@ pub(super) fn site(connection: &str, device: &str) -> Site {
 impl Rig {
     /// A site's one device on a bus of which this is the other end; room for so many frames.
     pub(super) async fn start(site: Site, room: usize) -> Self {
+        Self::resume(site, room, Memory::default()).await
+    }
+
+    /// The same after a link that had this memory.
+    pub(super) async fn resume(site: Site, room: usize, memory: Memory) -> Self {
         let connection = site.connections.into_iter().next().unwrap();
         let Endpoint::Can(endpoint) = connection.endpoint else { panic!("a bus") };
         let spec = connection.devices.into_iter().next().unwrap();
@@ -167,8 +187,8 @@ impl Rig {
         };
         let buses = Buses::new([("a".to_owned(), Box::new(attach) as _)]);
         let counters = Arc::<Counters>::default();
-        let driver =
-            Can::new(endpoint, &[Node::new(DeviceId(0), device, &ids)], buses, Arc::clone(&counters));
+        let nodes = [Node::new(DeviceId(0), device, &ids)];
+        let driver = Can::new(endpoint, &nodes, buses, memory, Arc::clone(&counters));
         let stop = CancellationToken::new();
         let (queue, inbox) = queue(stop.clone());
         let told = Arc::new(Told::default());
@@ -177,7 +197,7 @@ impl Rig {
             supervise("bus", driver, inbox, host, Backoff::default()).await;
         });
         let wires = end(&told, &ends).await;
-        Self { told, names, queue, stop, task, ends, wires, lost, counters }
+        Self { told, names, queue, stop, task, ends, wires, lost, counters, is_revoked: Arc::default() }
     }
 
     /// Waits for the next session.
@@ -261,7 +281,13 @@ impl Rig {
         gate: Result<(), Report>,
     ) -> (Command, oneshot::Receiver<Report>) {
         let deadline = Instant::now() + Duration::from_secs(1);
-        Command::new(self.tag(name), value, false, deadline, Box::new(Gate(gate)))
+        Command::new(
+            self.tag(name),
+            value,
+            false,
+            deadline,
+            Box::new(Gate { grant: gate, is_revoked: Arc::clone(&self.is_revoked) }),
+        )
     }
 
     pub(super) fn write(&self, name: &str, value: Value) -> oneshot::Receiver<Report> {

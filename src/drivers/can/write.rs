@@ -47,6 +47,8 @@ pub(super) struct Open {
     until: Option<Instant>,
     /// Whether a later write to its tag left: feedback would be of that one.
     is_followed: bool,
+    /// Whether the adapter refused a frame since, which may have been its own.
+    is_refused: bool,
 }
 
 /// What is left to say of an open write when its time is over.
@@ -141,6 +143,11 @@ impl Session<'_> {
                 self.drop_first("there was no room on the bus before its deadline");
                 continue;
             }
+            if let Some((refused, report)) = first.recheck() {
+                let Some(Waiting { commands, .. }) = self.waiting.pop_front() else { return Ok(()) };
+                Command::answer_all(commands, refused, report);
+                continue;
+            }
             let (id, group) = (first.id, first.commands.iter().collect::<Vec<_>>());
             let payload = match self.compose(&group) {
                 Ok(payload) => payload,
@@ -213,7 +220,7 @@ impl Session<'_> {
                     "sent again and again from now on"
                 );
             }
-            sender.cycle = Some(Cycle { next: now + period, until });
+            sender.cycle = Some(Cycle { next: now + period, until, is_ending: false });
         }
         for command in commands {
             let Some(tag) = self.plant.place(command.tag) else { continue };
@@ -228,9 +235,15 @@ impl Session<'_> {
                 seen: None,
                 until,
                 is_followed: false,
+                is_refused: false,
             });
         }
         self.check_delivered();
+    }
+
+    /// Nothing tells which frame the adapter refused.
+    pub(super) fn doubt_open(&mut self) {
+        self.open.iter_mut().for_each(|open| open.is_refused = true);
     }
 
     /// Of two writes to one tag nothing tells which one feedback reports.
@@ -302,7 +315,7 @@ impl Session<'_> {
     pub(super) fn next_due(&self) -> Option<Instant> {
         let open = self.open.iter().map(Open::due);
         let cycles = self.plant.senders.values().filter_map(|sender| sender.cycle);
-        let cycles = cycles.map(|cycle| cycle.until.map_or(cycle.next, |until| until.min(cycle.next)));
+        let cycles = cycles.map(Cycle::due);
         open.chain(cycles).chain(self.retry).min()
     }
 
@@ -323,11 +336,7 @@ impl Session<'_> {
                 "the adapter takes nothing any more: the connection is closed, so that nothing arrives late",
             ));
         }
-        let due = |sender: &&Sender| {
-            sender
-                .cycle
-                .is_some_and(|cycle| cycle.next <= now || cycle.until.is_some_and(|until| until <= now))
-        };
+        let due = |sender: &&Sender| sender.cycle.is_some_and(|cycle| cycle.due() <= now);
         for id in self.plant.senders.values().filter(due).map(|sender| sender.sending.id).collect::<Vec<_>>()
         {
             self.turn(id, now)?;
@@ -340,6 +349,9 @@ impl Session<'_> {
     fn turn(&mut self, id: Id, now: Instant) -> Result<(), Failure> {
         let Some(sender) = self.plant.senders.get_mut(&id) else { return Ok(()) };
         let (Some(cycle), Some(period)) = (sender.cycle, sender.sending.period) else { return Ok(()) };
+        if cycle.is_ending {
+            return self.end_cycle(id);
+        }
         if cycle.until.is_some_and(|until| until <= now) {
             info!(message = sender.message.name, "no longer sent again and again: its time is over");
             return self.end_cycle(id);
@@ -351,10 +363,14 @@ impl Session<'_> {
         }
         sender.cycle = Some(Cycle { next, ..cycle });
         let Some(payload) = sender.sent().map(<[u8]>::to_vec) else { return Ok(()) };
+        let name = sender.message.name.clone();
         match self.transmit(id, payload) {
             Ok(_) => Ok(()),
             Err(Unsent::Busy) => {
                 self.counters.overruns.fetch_add(1, Ordering::Relaxed);
+                self.incident(format!(
+                    "there is no room on the bus for {name}, which is sent again and again"
+                ));
                 Ok(())
             }
             Err(Unsent::Unfit(problem)) => {
@@ -365,33 +381,47 @@ impl Session<'_> {
         }
     }
 
-    /// Ends sending again and again, with the last frame where there is one.
+    /// Ends sending again and again, with the last frame where there is one, which is tried until there is room for it.
     fn end_cycle(&mut self, id: Id) -> Result<(), Failure> {
         let Some(sender) = self.plant.senders.get_mut(&id) else { return Ok(()) };
-        sender.cycle = None;
-        let Some(payload) = sender.last() else { return Ok(()) };
+        let Some(cycle) = sender.cycle.take() else { return Ok(()) };
+        let (Some(payload), name) = (sender.last(), sender.message.name.clone()) else { return Ok(()) };
         match self.transmit(id, payload) {
-            Ok(_) => Ok(()),
-            Err(Unsent::Lost(failure)) => Err(failure),
+            Ok(_) => {
+                if cycle.is_ending {
+                    self.calm();
+                }
+                Ok(())
+            }
             Err(Unsent::Busy) => {
-                warn!("there is no room on the bus for the last frame of {id}");
+                let next = Instant::now() + AGAIN;
+                if let Some(sender) = self.plant.senders.get_mut(&id) {
+                    sender.cycle = Some(Cycle { next, until: None, is_ending: true });
+                }
+                if !cycle.is_ending {
+                    let text = format!("there is no room on the bus for the last frame of {name}");
+                    warn!("{text}");
+                    self.trouble(text);
+                }
                 Ok(())
             }
             Err(Unsent::Unfit(problem)) => {
                 warn!("{problem}");
                 Ok(())
             }
+            Err(Unsent::Lost(failure)) => Err(failure),
         }
     }
 
-    /// Ends all that is sent again and again.
-    pub(super) fn end_cycles(&mut self) {
+    /// Ends all that is sent again and again; when to go on with that, where there was no room for all of it.
+    pub(super) fn end_cycles(&mut self) -> Option<Instant> {
         let running = self.plant.senders.values().filter(|sender| sender.cycle.is_some());
         for id in running.map(|sender| sender.sending.id).collect::<Vec<_>>() {
             if let Err(failure) = self.end_cycle(id) {
                 warn!("the last frame of {id} was not sent: {failure}");
             }
         }
+        self.plant.senders.values().filter_map(|sender| sender.cycle).map(Cycle::due).min()
     }
 
     /// Answers all: the connection is no more.
@@ -415,6 +445,8 @@ impl Session<'_> {
     }
 
     fn close(&mut self, place: usize, end: End) {
+        // Who is answered finds the values of that.
+        self.publish();
         let report = self.open.get(place).map(|open| self.report(open, end));
         if let Some(report) = report {
             self.open.remove(place).command.answer(report);
@@ -433,12 +465,18 @@ impl Session<'_> {
             feedback.and_then(|(place, _)| self.plant.tags.get(place)).map(|tag| tag.name.as_str());
         if let (Some(name), true) = (feedback, self.is_reported(open) && !open.is_followed) {
             let acknowledged_by = party.filter(|_| open.is_taken);
-            let value = Some(open.command.value.clone());
-            return Report {
-                value,
-                acknowledged_by,
-                ..Report::new(Outcome::Confirmed, format!("{name} reports it"))
+            let value = open.seen.clone();
+            let text = match &value {
+                Some(seen) if !seen.is_same(&open.command.value) => {
+                    format!("{name} reports {seen}, the nearest that it can")
+                }
+                _ => format!("{name} reports it"),
             };
+            return Report { value, acknowledged_by, ..Report::new(Outcome::Confirmed, text) };
+        }
+        if open.is_refused {
+            let text = "the adapter refused a frame, which may have been that of this write";
+            return Report::new(Outcome::Unknown, text);
         }
         if !open.is_taken {
             let text = match end {
@@ -472,6 +510,14 @@ impl Session<'_> {
 /// Whether a signal reads `seen` where it is given `value`.
 fn reads(signal: &Signal, value: &Value, seen: &Value) -> bool {
     signal.accept(&value.to_string()).is_ok_and(|accepted| accepted.effective.is_same(seen))
+}
+
+impl Waiting {
+    /// The first of its writes that may no longer leave, and why.
+    fn recheck(&self) -> Option<(usize, Report)> {
+        let mut commands = self.commands.iter().enumerate();
+        commands.find_map(|(place, command)| Some((place, command.recheck().err()?)))
+    }
 }
 
 impl Open {

@@ -368,4 +368,8 @@ impl Permit for Grant {
         self.shown.lock().unwrap().push(current.cloned());
         self.no.clone().map_or(Ok(()), Err)
     }
+
+    fn recheck(&self) -> Result<(), Report> {
+        Ok(())
+    }
 }

@@ -77,6 +77,10 @@ impl Permit for Granted {
     fn grant(&mut self, _current: Option<&Value>) -> Result<(), Report> {
         Ok(())
     }
+
+    fn recheck(&self) -> Result<(), Report> {
+        Ok(())
+    }
 }
 
 struct Rig {

@@ -53,7 +53,18 @@ impl<'a> Messages<'a> {
                     Some(place) => named.insert(place, at),
                     None => continue,
                 },
-                (None, Some(frame)) => bare.insert(frame.value.0, at),
+                (None, Some(frame)) => {
+                    let described = node.frames.dbc.as_ref().map(|dbc| dbc.messages.as_slice());
+                    let described = described.unwrap_or_default();
+                    if let Some(place) = described.iter().position(|message| message.id == frame.value.0) {
+                        let name = node.frames.names.of_message(place).unwrap_or_default();
+                        let (with, allowed) =
+                            (format!("message {name} of the DBC file"), format!("message = \"{name}\""));
+                        once(found, &frame.spot, What::Conflict { with, allowed });
+                        continue;
+                    }
+                    bare.insert(frame.value.0, at)
+                }
                 (Some(_), Some(frame)) => {
                     let (with, allowed) = ("`message`".to_owned(), "either of them".to_owned());
                     once(found, &frame.spot, What::Conflict { with, allowed });
@@ -202,6 +213,7 @@ fn build(draft: &Draft<'_>, node: &Node<'_>, found: &mut Findings) -> Option<Bui
     let own = table.map(|table| &table.value);
     let counter = own.and_then(|own| own.counter.as_ref()).and_then(|at| counter(at, *dbc, found));
     let checksum = own.and_then(|own| own.checksum.as_ref()).and_then(|at| checksum(at, *dbc, found));
+    check_room(draft, counter, checksum, found);
     let sending = match own.and_then(|own| own.send.as_ref()) {
         Some(send) => Some(sending(*id, send, draft, node, found)?),
         None => None,
@@ -230,9 +242,46 @@ fn signal<'a>(
     signal
 }
 
+/// Counter and checksum must be in the message, beside each other.
+fn check_room(draft: &Draft<'_>, counter: Option<Place>, checksum: Option<Guard>, found: &mut Findings) {
+    let Some(own) = draft.table.map(|table| &table.value) else { return };
+    let length = match (draft.dbc, &own.length) {
+        (Some(message), _) => Some(usize::from(message.length)),
+        (None, Some(length)) => usize::try_from(length.value.0).ok(),
+        (None, None) => None,
+    };
+    let within = |length: usize| format!("a place within the {length} bytes of message {}", draft.name);
+    if let (Some(length), Some(counter), Some(at)) = (length, counter, &own.counter)
+        && counter.end() > length
+    {
+        once(found, &at.spot, What::NotAllowed { allowed: within(length) });
+    }
+    if let (Some(length), Some(guard), Some(at)) = (length, checksum, &own.checksum)
+        && guard.byte >= length
+    {
+        once(found, &at.spot, What::NotAllowed { allowed: within(length) });
+    }
+    if let (Some(counter), Some(guard), Some(at)) = (counter, checksum, &own.checksum)
+        && counter.masks().any(|(byte, _)| byte == guard.byte)
+    {
+        let (with, allowed) = ("`counter`".to_owned(), "a byte that the counter is not in".to_owned());
+        once(found, &at.spot, What::Conflict { with, allowed });
+    }
+}
+
+/// Where a signal is that must be in every frame.
+fn in_all(name: &At<crate::config::leaf::Text>, signal: &dbc::Signal, found: &mut Findings) -> Option<Place> {
+    if signal.selection.is_some() {
+        let allowed = "a signal of every frame, behind no multiplexer".to_owned();
+        once(found, &name.spot, What::NotAllowed { allowed });
+        return None;
+    }
+    Some(signal.place)
+}
+
 fn counter(at: &At<FieldTable>, dbc: Option<&dbc::Message>, found: &mut Findings) -> Option<Place> {
     match (&at.value.signal, &at.value.bits) {
-        (Some(name), None) => signal(name, dbc, found).map(|signal| signal.place),
+        (Some(name), None) => signal(name, dbc, found).and_then(|signal| in_all(name, signal, found)),
         (None, Some(bits)) => place(bits, 8),
         _ => {
             once(found, &at.spot, What::NotAllowed { allowed: "either `signal` or `bits`".to_owned() });
@@ -245,7 +294,7 @@ fn checksum(at: &At<ChecksumTable>, dbc: Option<&dbc::Message>, found: &mut Find
     let method = at.value.method.as_ref()?.value.0;
     let byte = match (&at.value.signal, &at.value.byte) {
         (Some(name), None) => {
-            let place = signal(name, dbc, found)?.place;
+            let place = in_all(name, signal(name, dbc, found)?, found)?;
             let mut masks = place.masks();
             if let (Some((byte, 0xFF)), None) = (masks.next(), masks.next()) {
                 byte

@@ -180,11 +180,20 @@ fn what_is_not_taken_is_bounded_and_told() {
 }
 
 #[test]
+fn a_line_that_was_left_unfinished_becomes_no_frame() {
+    let reset = reset();
+    assert!(reset.ends_with(b"?\rC\r"));
+    let spoilt = reset.strip_suffix(b"\rC\r").unwrap();
+    assert!(spoilt.iter().all(|byte| *byte == b'?'), "no digit of any kind");
+    assert!(spoilt.len() > LONGEST);
+}
+
+#[test]
 fn commands() {
     let rate = |bits| Bitrate::from_bits(bits).unwrap();
-    assert_eq!(open(rate(500_000), None, false), b"C\rS6\rO\r");
-    assert_eq!(open(rate(1_000_000), DataBitrate::from_bits(5_000_000), false), b"C\rS8\rY5\rO\r");
-    assert_eq!(open(rate(10_000), DataBitrate::from_bits(2_000_000), true), b"C\rS0\rY2\rL\r");
+    assert_eq!(open(rate(500_000), None, false), b"S6\rO\r");
+    assert_eq!(open(rate(1_000_000), DataBitrate::from_bits(5_000_000), false), b"S8\rY5\rO\r");
+    assert_eq!(open(rate(10_000), DataBitrate::from_bits(2_000_000), true), b"S0\rY2\rL\r");
     let digits = [20_000, 50_000, 83_300, 83_333, 100_000, 125_000, 250_000, 750_000, 800_000]
         .map(|bits| rate(bits).0);
     assert_eq!(digits, ['1', '2', '9', '9', '3', '4', '5', '7', '7']);

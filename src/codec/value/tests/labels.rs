@@ -27,10 +27,21 @@ fn a_word_is_read_before_a_number() {
 }
 
 #[test]
-fn the_first_of_two_words_that_differ_in_case_is_the_exact_one() {
-    let mode = labelled(plain(Kind::Uint16), &[(0, "On"), (1, "on")]);
+fn a_word_that_may_be_two_numbers_is_refused() {
+    let mode = labelled(plain(Kind::Uint16), &[(0, "On"), (1, "on"), (2, "hot"), (3, "hot")]);
     assert_eq!(mode.accept("on").unwrap().effective, Value::U64(1));
-    assert_eq!(mode.accept("ON").unwrap().effective, Value::U64(0));
+    assert_eq!(mode.accept("On").unwrap().effective, Value::U64(0));
+    for word in ["ON", "hot"] {
+        assert_eq!(mode.accept(word).unwrap_err().rule(), Rule::Type, "{word}");
+    }
+}
+
+#[test]
+fn a_number_is_a_number_whatever_words_there_are() {
+    let gear = labelled(plain(Kind::Uint16), &[(0, "P"), (2, "N"), (3, "1"), (4, "2"), (5, "+3")]);
+    for (text, number) in [("2", 2), ("1", 1), ("-0", 0), ("+3", 5), ("n", 2)] {
+        assert_eq!(gear.accept(text).unwrap().effective, Value::U64(number), "{text}");
+    }
 }
 
 /// A contact that opens: what it is called says the opposite of the bit.

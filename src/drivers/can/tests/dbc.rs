@@ -63,6 +63,30 @@ async fn the_last_frame_is_sent_when_the_program_stops() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_last_frame_is_sent_as_soon_as_there_is_room() {
+    let mut rig = Rig::start(site_of(DRIVE, CYCLIC, "send_ids = ['201']", ""), 1).await;
+    let report = rig.write("enable", Value::U64(1));
+    assert_eq!(rig.carry().await, "201#010A000B");
+    report.await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    rig.trouble(|told| told.is_some_and(|told| told.contains("no room"))).await;
+    assert_eq!(rig.carry().await, "201#110A001B", "all that had room");
+    assert_eq!(rig.carry().await, "201#20000020");
+    rig.trouble(|told| told.is_none()).await;
+    rig.good("enable", Value::U64(0)).await;
+
+    let report = rig.write("enable", Value::U64(1));
+    rig.carry().await;
+    report.await.unwrap();
+    tokio::time::sleep(Duration::from_millis(120)).await;
+    rig.ask_to_stop();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(rig.carry().await, "201#41000041");
+    assert_eq!(rig.carry().await, "201#50000050");
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_write_renews_the_time_of_a_message() {
     let mut rig = Rig::start(site_of(DRIVE, CYCLIC, "send_ids = ['201']", ""), 100).await;
     let report = rig.write("enable", Value::U64(1));

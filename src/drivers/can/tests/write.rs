@@ -18,10 +18,14 @@ fn tags(feedback: &str) -> String {
 }
 
 async fn rig(messages: &str, connection: &str, tags: &str, room: usize) -> Rig {
-    let profile = format!(
-        "protocol = 'can'\nvendor = 'x'\nmodel = 'x'\n[[messages]]\nframe = '201'\nlength = 4\n{messages}\n[[messages]]\n\
-         frame = '202'\nlength = 1\nsend = {{}}\n"
+    let messages = format!(
+        "[[messages]]\nframe = '201'\nlength = 4\n{messages}\n[[messages]]\nframe = '202'\nlength = 1\nsend = {{}}\n"
     );
+    Rig::start(site_of(&messages, connection, tags), room).await
+}
+
+fn site_of(messages: &str, connection: &str, tags: &str) -> Site {
+    let profile = format!("protocol = 'can'\nvendor = 'x'\nmodel = 'x'\n{messages}");
     let folder = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(folder.path().join("devices/x")).unwrap();
     std::fs::create_dir_all(folder.path().join("config")).unwrap();
@@ -31,7 +35,7 @@ async fn rig(messages: &str, connection: &str, tags: &str, room: usize) -> Rig {
          name = 'd'\nconnection = 'bus'\n{tags}"
     );
     let site = load_text(&folder.path().join("config/x.toml"), text, [("", ""); 0]);
-    Rig::start(site.unwrap_or_else(|problems| panic!("{problems}")), room).await
+    site.unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 async fn plain() -> Rig {
@@ -149,7 +153,8 @@ async fn feedback_confirms_or_differs() {
         (Outcome::Confirmed, Some(Party::Bus)),
         "8 is 7.5 rounded"
     );
-    assert_eq!(report.value, Some(Value::F64(7.5)));
+    assert_eq!(report.value, Some(Value::I64(8)), "what is known of it");
+    assert!(report.message.contains("nearest"), "{}", report.message);
 
     let report = rig.write("speed", Value::F64(20.0));
     rig.carry().await;
@@ -305,4 +310,85 @@ async fn what_would_not_be_in_the_frame_is_refused() {
     assert_eq!(report.outcome, Outcome::Rejected(Rule::Access));
     assert!(rig.is_quiet());
     rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_waits_for_room_is_asked_for_again_before_it_leaves() {
+    let mut rig = rig("send = {}", SEND, &tags(""), 1).await;
+    let first = rig.write("mode", Value::U64(1));
+    let second = rig.write("speed", Value::F64(2.0));
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    rig.is_revoked.store(true, Ordering::Relaxed);
+    assert_eq!(rig.carry().await, "201#01000000");
+    assert_eq!(first.await.unwrap().outcome, Outcome::Written);
+    let report = second.await.unwrap();
+    assert_eq!((report.outcome, report.message.as_str()), (Outcome::NotSent, "revoked"));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(rig.is_quiet());
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_received_counts_as_long_as_it_would_be_good() {
+    let messages = "interval_ms = 100\nsend = { others = 'last-received' }";
+    let mut rig = rig(messages, SEND, &tags(""), 100).await;
+    let is_refused = async |rig: &mut Rig, why: &str| {
+        let report = rig.write("mode", Value::U64(5)).await.unwrap();
+        assert_eq!(report.outcome, Outcome::Rejected(Rule::Companions), "{why}");
+        assert!(rig.is_quiet());
+    };
+    rig.hear("201#01020300").await;
+    rig.good("mode", Value::U64(1)).await;
+    tokio::time::sleep(Duration::from_millis(290)).await;
+    let report = rig.write("mode", Value::U64(5));
+    assert_eq!(rig.carry().await, "201#05020300");
+    assert_eq!(report.await.unwrap().outcome, Outcome::Written);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    is_refused(&mut rig, "it is too old").await;
+
+    rig.hear("201#02020300").await;
+    rig.good("mode", Value::U64(2)).await;
+    rig.lost.fetch_add(1, Ordering::Relaxed);
+    rig.hear("181#0000").await;
+    rig.quality("mode", stale()).await;
+    is_refused(&mut rig, "frames were lost").await;
+
+    rig.hear("201#03020300").await;
+    rig.good("mode", Value::U64(3)).await;
+    let (sender, _) = channel(1);
+    rig.wires.heard = sender;
+    rig.again().await;
+    is_refused(&mut rig, "it is of the connection before").await;
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_is_known_to_the_link_that_follows() {
+    let memory = Memory::default();
+    let folder = |length: u32| {
+        site_of(
+            &format!(
+                "[[messages]]\nframe = '201'\nlength = {length}\ncounter = {{ bits = {{ start = 4, length = 4 }} }}\nsend = {{}}\n[[messages]]\nframe = '202'\nlength = 1\nsend = {{}}\n"
+            ),
+            SEND,
+            &tags(""),
+        )
+    };
+    let mut first = Rig::resume(folder(4), 100, memory.clone()).await;
+    for (value, text) in [(1.0, "201#00020000"), (2.0, "201#10040000")] {
+        let report = first.write("speed", Value::F64(value));
+        assert_eq!(first.carry().await, text);
+        report.await.unwrap();
+    }
+    first.stop().await;
+    let mut second = Rig::resume(folder(4), 100, memory.clone()).await;
+    let report = second.write("mode", Value::U64(5));
+    assert_eq!(second.carry().await, "201#25040000", "and so is its count");
+    report.await.unwrap();
+    second.stop().await;
+    let mut third = Rig::resume(folder(5), 100, memory).await;
+    let report = third.write("mode", Value::U64(5));
+    assert_eq!(third.carry().await, "201#0500000000", "another message has nothing of it");
+    report.await.unwrap();
+    third.stop().await;
 }
