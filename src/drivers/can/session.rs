@@ -4,7 +4,6 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures_util::future::OptionFuture;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
-
 use tracing::warn;
 
 use super::{

@@ -30,8 +30,12 @@ struct Slcan {
     fd: bool,
     /// Whether what it refuses can only be to open the channel.
     is_opening: bool,
+    /// Answers that may still come to what was said before that.
+    owed: usize,
 }
 
+/// Answers to the two lines of a reset.
+const RESET_ANSWERS: usize = 2;
 /// How long an adapter has to answer that the channel is closed.
 const QUIET: Duration = Duration::from_millis(100);
 
@@ -59,21 +63,26 @@ pub(super) async fn open(
     let bitrate =
         Bitrate::from_bits(bitrate).ok_or_else(|| fail(format!("slcan has no bit rate of {bitrate}")))?;
     let data = data_bitrate.and_then(DataBitrate::from_bits);
+    let (mut reader, mut owed) = (slcan::Reader::new(), RESET_ANSWERS);
     let opening = async {
         stream.write_all(&slcan::reset()).await?;
         while !has_left(&stream) {
             sleep(Duration::from_millis(1)).await;
         }
-        // What comes now is of before.
+        // What comes now is of before; but who is far away answers later.
         let mut bytes = [0; 1024];
         let until = Instant::now() + QUIET;
         while let Ok(got) = timeout_at(until, stream.read(&mut bytes)).await {
-            if got? == 0 {
+            let got = bytes.get(..got?).unwrap_or_default();
+            if got.is_empty() {
                 return Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
                     "the adapter closed the connection",
                 ));
             }
+            reader.push(got);
+            let answers = reader.by_ref().filter(|told| matches!(told, Told::Accepted | Told::Refused));
+            owed = owed.saturating_sub(answers.count());
         }
         stream.write_all(&slcan::open(bitrate, data, endpoint.listen_only)).await
     };
@@ -84,7 +93,7 @@ pub(super) async fn open(
             return Err(fail(format!("the adapter takes nothing within {within} ms")));
         }
     }
-    let dialect = Slcan { reader: slcan::Reader::new(), fd: endpoint.fd, is_opening: true };
+    let dialect = Slcan { reader, fd: endpoint.fd, is_opening: true, owed };
     Ok(Box::new(Streamed::new(stream, dialect)))
 }
 
@@ -93,6 +102,7 @@ impl Dialect for Slcan {
         self.reader.push(bytes);
         for told in self.reader.by_ref() {
             match told {
+                Told::Accepted | Told::Refused if self.is_opening && self.owed > 0 => self.owed -= 1,
                 Told::Refused if self.is_opening => {
                     return Err(Failure::adapter(
                         "the adapter refuses to open the channel: it may not have the bit rate, or others use it",

@@ -209,6 +209,7 @@ impl Session<'_> {
     fn sent(&mut self, number: u64) {
         let Some(Waiting { id, commands, .. }) = self.waiting.pop_front() else { return };
         let now = Instant::now();
+        let mut is_renewed = false;
         if let Some(sender) = self.plant.senders.get_mut(&id)
             && let Some(period) = sender.sending.period
         {
@@ -220,7 +221,11 @@ impl Session<'_> {
                     "sent again and again from now on"
                 );
             }
-            sender.cycle = Some(Cycle { next: now + period, until, is_ending: false });
+            let cycle = Cycle { next: now + period, until, is_ending: false };
+            is_renewed = sender.cycle.replace(cycle).is_some_and(|former| former.is_ending);
+        }
+        if is_renewed {
+            self.calm();
         }
         for command in commands {
             let Some(tag) = self.plant.place(command.tag) else { continue };
