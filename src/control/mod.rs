@@ -264,12 +264,13 @@ impl Pending {
         let early = tokio::select! {
             biased;
             report = &mut answer => return complete(report.unwrap_or_else(|_closed| lost())),
-            () = cancel.cancelled() => "the caller cancelled it before it could be sent".to_owned(),
+            () = cancel.cancelled() => ticket::CANCELLED.to_owned(),
             () = sleep_until(deadline) => ticket::too_late(timeout),
         };
         if ticket.abandon() {
             return complete(Report::new(Outcome::NotSent, early));
         }
+        ticket.withdraw();
         complete(match timeout_at(deadline + GRACE, answer).await {
             Ok(report) => report.unwrap_or_else(|_closed| lost()),
             Err(_elapsed) => {

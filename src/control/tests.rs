@@ -222,6 +222,19 @@ async fn a_write_that_could_not_leave_at_once_is_judged_again() {
     assert_eq!(report.outcome, Outcome::Rejected(Rule::Mode));
     command.answer(report);
     assert_eq!(write.await.unwrap().outcome, Outcome::Rejected(Rule::Mode));
+
+    plant.install(WriteMode::Allow);
+    let request = plant.request("70");
+    let cancel = request.cancel.clone();
+    let write = plant.write(request);
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(None).unwrap();
+    cancel.cancel();
+    tokio::task::yield_now().await;
+    let report = command.recheck().unwrap_err();
+    assert_eq!((report.outcome, report.message.as_str()), (Outcome::NotSent, ticket::CANCELLED));
+    command.answer(report);
+    assert_eq!(write.await.unwrap().outcome, Outcome::NotSent);
 }
 
 #[tokio::test(start_paused = true)]

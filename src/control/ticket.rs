@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -16,6 +16,8 @@ use crate::{
     model::{Outcome, Report, Rule, TagId, Value},
 };
 
+pub(super) const CANCELLED: &str = "the caller cancelled it before it could be sent";
+
 const WAITING: u8 = 0;
 const LEFT: u8 = 1;
 const ABANDONED: u8 = 2;
@@ -24,6 +26,8 @@ const ABANDONED: u8 = 2;
 #[derive(Debug, Default)]
 pub(super) struct Ticket {
     state: AtomicU8,
+    /// Whether it is no longer wanted, should it still wait.
+    is_withdrawn: AtomicBool,
     previous: OnceLock<Value>,
 }
 
@@ -47,6 +51,11 @@ impl Ticket {
     /// Whether the write can no longer leave; `false` where it already did.
     pub(super) fn abandon(&self) -> bool {
         self.state.compare_exchange(WAITING, ABANDONED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Where it is on its way, but could not leave yet, it no longer shall.
+    pub(super) fn withdraw(&self) {
+        self.is_withdrawn.store(true, Ordering::Release);
     }
 
     /// What the device held when the write left, where that was known.
@@ -78,6 +87,9 @@ impl Permit for Gate {
     }
 
     fn recheck(&self) -> Result<(), Report> {
+        if self.ticket.is_withdrawn.load(Ordering::Acquire) {
+            return Err(Report::new(Outcome::NotSent, CANCELLED));
+        }
         self.check(self.control.present(self.tag).as_ref())
     }
 }
