@@ -220,6 +220,19 @@ fn any_integer() -> impl Strategy<Value = Kind> {
 
 proptest! {
     #[test]
+    fn machine_words_say_what_exact_arithmetic_says(
+        mantissa in prop_oneof![Just(1_i64), -1000_i64..1000, any::<i64>()], places in 0_u32..24,
+        offset in prop_oneof![Just(0_i64), -1_000_000_i64..1_000_000, any::<i64>()], raw in prop_oneof![-70_000_i64..70_000, any::<i64>()],
+    ) {
+        let scaling = Scaling::linear(Decimal::new(mantissa, places), Decimal::new(offset, 2));
+        let quick = scaling.and_then(|scaling| Some((scaling, scaling.apply_quick(raw)?)));
+        if let Some((scaling, quick)) = quick {
+            let exact = scaling.apply(raw.into()).unwrap().to_f64().unwrap();
+            prop_assert_eq!(quick.to_bits(), exact.to_bits());
+        }
+    }
+
+    #[test]
     fn integers_come_back_as_the_same_registers(
         kind in any_integer(),
         order in any_order(),
