@@ -48,8 +48,8 @@ pub struct App {
     links: HashMap<String, Link>,
     /// CAN buses of this process.
     buses: Buses,
-    /// What was sent on CAN, by the name of the connection.
-    memories: HashMap<String, Memory>,
+    /// What was sent on CAN, by the way to the bus.
+    memories: HashMap<(&'static str, String), Memory>,
     sweeper: JoinHandle<()>,
 }
 
@@ -153,7 +153,12 @@ impl App {
         self.control.install(table(&site, &catalogue, &queues.collect(), &former, &self.control.table()));
         for (connection, stop, queue, inbox, counters) in starts {
             let end = (stop, queue, inbox);
-            let memory = self.memories.entry(connection.name.clone()).or_default().clone();
+            let memory = match &connection.endpoint {
+                Endpoint::Can(endpoint) => {
+                    self.memories.entry((endpoint.driver(), endpoint.address())).or_default().clone()
+                }
+                Endpoint::Modbus(_) | Endpoint::Mqtt(_) => Memory::default(),
+            };
             let link = open(&self.store, &catalogue, connection, end, counters, (&self.buses, memory));
             self.links.insert(connection.name.clone(), link);
         }

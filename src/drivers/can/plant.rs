@@ -16,7 +16,7 @@ use crate::{
     profile::can::{Key, Message, Point},
 };
 
-/// What a link sent, for the one that takes its place when a reload changes it.
+/// What was sent on a bus, for the link that goes on there when a reload changed it.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Arc<Mutex<HashMap<Id, Kept>>>);
 
@@ -84,7 +84,7 @@ impl<'a> Node<'a> {
 impl Memory {
     pub(super) fn keep(&self, plant: &Plant) {
         let kept = plant.senders.iter().map(|(id, sender)| (*id, sender.keep()));
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = kept.collect();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend(kept);
     }
 
     pub(super) fn give(&self, plant: &mut Plant) {
@@ -113,7 +113,7 @@ impl Plant {
                 }
                 let sender = point.message.sending.as_ref().map(|sending| sending.id);
                 if let Some(sender) = sender.and_then(|id| plant.senders.get_mut(&id)) {
-                    sender.be_patient(spec.tag.definition.stale_after);
+                    sender.be_patient(&point, spec.tag.definition.stale_after);
                 }
                 plant.places.insert(*id, place);
                 let path = spec.tag.path.as_str();

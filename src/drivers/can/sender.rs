@@ -10,7 +10,7 @@ use tokio::time::{Duration, Instant};
 use crate::{
     codec::can::Place,
     model::Rule,
-    profile::can::{Condition, Field, Message, Others, Sending, common},
+    profile::can::{Condition, Field, Message, Others, Point, Sending, common},
 };
 
 #[derive(Debug)]
@@ -19,8 +19,10 @@ pub(super) struct Sender {
     pub(super) sending: Sending,
     sent: Last,
     received: Last,
-    /// How old may be what was received; `None` for any age.
-    patience: Option<Duration>,
+    /// How old may be what was received, for each field; `None` for any age.
+    patience: Vec<Option<Duration>>,
+    /// The same for a payload of which no fields are known.
+    whole: Option<Duration>,
     /// What the counter of the next frame is.
     pub(super) count: u64,
     pub(super) cycle: Option<Cycle>,
@@ -100,7 +102,8 @@ impl Sender {
         Self {
             sent: last.clone(),
             received: last,
-            patience: None,
+            patience: vec![None; sending.fields.len()],
+            whole: None,
             message,
             sending,
             count: 0,
@@ -109,9 +112,18 @@ impl Sender {
         }
     }
 
-    /// What is received counts for so long, or for longer.
-    pub(super) fn be_patient(&mut self, patience: Option<Duration>) {
-        self.patience = self.patience.max(patience);
+    /// What is received of a tag counts for so long.
+    pub(super) fn be_patient(&mut self, point: &Point, patience: Option<Duration>) {
+        let place = point.signal.place();
+        let fields = self.sending.fields.iter().zip(&mut self.patience);
+        for (_, own) in
+            fields.filter(|(field, _)| field.place == place && field.conditions == point.conditions)
+        {
+            *own = patience;
+        }
+        if self.sending.fields.is_empty() {
+            self.whole = self.whole.into_iter().chain(patience).min();
+        }
     }
 
     pub(super) fn keep(&self) -> Kept {
@@ -120,12 +132,19 @@ impl Sender {
 
     /// Goes on from what another sent of the same message.
     pub(super) fn resume(&mut self, kept: &Kept) {
-        let layout = |message: &Message| {
-            let sending = message.sending.as_ref()?;
-            Some((message.counter, sending.initial.len(), sending.fields.clone()))
-        };
-        if layout(&kept.message) == layout(&self.message) {
-            (self.sent, self.count) = (kept.sent.clone(), kept.count);
+        let Some(former) = &kept.message.sending else { return };
+        let known = former.fields.iter().zip(&kept.sent.fields).collect::<Vec<_>>();
+        for (field, last) in self.sending.fields.iter().zip(&mut self.sent.fields) {
+            let same = known
+                .iter()
+                .find(|(other, _)| other.place == field.place && other.conditions == field.conditions);
+            *last = same.and_then(|(_, last)| **last);
+        }
+        if former.initial.len() == self.sending.initial.len() {
+            self.sent.payload.clone_from(&kept.sent.payload);
+        }
+        if kept.message.counter == self.message.counter {
+            self.count = kept.count;
         }
     }
 
@@ -173,7 +192,7 @@ impl Sender {
     pub(super) fn compose(&self, parts: &[Part<'_>]) -> Result<Vec<u8>, (usize, Unfit)> {
         let payload = match self.sending.others {
             Others::LastSent => self.put(&self.sent, false, parts),
-            Others::LastReceived => self.put(&self.received.since(self.patience), true, parts),
+            Others::LastReceived => self.put(&self.received.since(self.whole, &self.patience), true, parts),
             Others::Initial => self.put(&Last::default(), false, parts),
         }?;
         for (at, part) in parts.iter().enumerate() {
@@ -302,9 +321,12 @@ impl Last {
     }
 
     /// What of it is no older.
-    fn since(&self, age: Option<Duration>) -> Self {
-        let is_young = |at: &Instant| age.is_none_or(|age| at.elapsed() <= age);
-        let fields = self.fields.iter().map(|field| field.filter(|(_, at)| is_young(at)));
-        Self { payload: self.payload.clone().filter(|(_, at)| is_young(at)), fields: fields.collect() }
+    fn since(&self, whole: Option<Duration>, patience: &[Option<Duration>]) -> Self {
+        let is_young = |at: Instant, age: Option<Duration>| age.is_none_or(|age| at.elapsed() <= age);
+        let fields = self.fields.iter().zip(patience);
+        Self {
+            payload: self.payload.clone().filter(|(_, at)| is_young(*at, whole)),
+            fields: fields.map(|(field, age)| field.filter(|(_, at)| is_young(*at, *age))).collect(),
+        }
     }
 }

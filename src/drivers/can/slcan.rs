@@ -28,16 +28,14 @@ use crate::{
 struct Slcan {
     reader: slcan::Reader,
     fd: bool,
-    /// Whether what it refuses can only be to open the channel.
-    is_opening: bool,
-    /// Answers that may still come to what was said before that.
-    owed: usize,
+    /// Until when, and for how many more answers, what it refuses is taken to be the opening of the channel.
+    opening: Option<(Instant, usize)>,
 }
 
-/// Answers to the two lines of a reset.
-const RESET_ANSWERS: usize = 2;
-/// How long an adapter has to answer that the channel is closed.
+/// How long an adapter has to answer that the channel is closed, beside the time of the way to it.
 const QUIET: Duration = Duration::from_millis(100);
+/// How long it has to answer to the opening.
+const OPENING: Duration = Duration::from_secs(1);
 
 /// Opens the stream and the adapter's bus.
 pub(super) async fn open(
@@ -63,37 +61,36 @@ pub(super) async fn open(
     let bitrate =
         Bitrate::from_bits(bitrate).ok_or_else(|| fail(format!("slcan has no bit rate of {bitrate}")))?;
     let data = data_bitrate.and_then(DataBitrate::from_bits);
-    let (mut reader, mut owed) = (slcan::Reader::new(), RESET_ANSWERS);
+    let commands = slcan::open(bitrate, data, endpoint.listen_only);
     let opening = async {
+        let begin = Instant::now();
         stream.write_all(&slcan::reset()).await?;
         while !has_left(&stream) {
             sleep(Duration::from_millis(1)).await;
         }
-        // What comes now is of before; but who is far away answers later.
+        // What comes now is of before.
         let mut bytes = [0; 1024];
-        let until = Instant::now() + QUIET;
+        let until = Instant::now() + begin.elapsed() + QUIET;
         while let Ok(got) = timeout_at(until, stream.read(&mut bytes)).await {
-            let got = bytes.get(..got?).unwrap_or_default();
-            if got.is_empty() {
+            if got? == 0 {
                 return Err(io::Error::new(
                     io::ErrorKind::UnexpectedEof,
                     "the adapter closed the connection",
                 ));
             }
-            reader.push(got);
-            let answers = reader.by_ref().filter(|told| matches!(told, Told::Accepted | Told::Refused));
-            owed = owed.saturating_sub(answers.count());
         }
-        stream.write_all(&slcan::open(bitrate, data, endpoint.listen_only)).await
+        stream.write_all(&commands).await
     };
-    match timeout(endpoint.timeout + QUIET, opening).await {
+    match timeout(2 * endpoint.timeout + QUIET, opening).await {
         Ok(opened) => opened.map_err(|error| fail(error.to_string()))?,
         Err(_elapsed) => {
             let within = endpoint.timeout.as_millis();
             return Err(fail(format!("the adapter takes nothing within {within} ms")));
         }
     }
-    let dialect = Slcan { reader, fd: endpoint.fd, is_opening: true, owed };
+    let answers = commands.split_inclusive(|byte| *byte == b'\r').count();
+    let opening = Some((Instant::now() + OPENING, answers));
+    let dialect = Slcan { reader: slcan::Reader::new(), fd: endpoint.fd, opening };
     Ok(Box::new(Streamed::new(stream, dialect)))
 }
 
@@ -101,19 +98,20 @@ impl Dialect for Slcan {
     fn read(&mut self, bytes: &[u8], inflow: &mut Inflow) -> Result<(), Failure> {
         self.reader.push(bytes);
         for told in self.reader.by_ref() {
-            match told {
-                Told::Accepted | Told::Refused if self.is_opening && self.owed > 0 => self.owed -= 1,
-                Told::Refused if self.is_opening => {
+            let is_answer = matches!(told, Told::Accepted | Told::Refused);
+            if let Some((until, left)) = self.opening.take_if(|(until, _)| Instant::now() <= *until) {
+                if told == Told::Refused {
                     return Err(Failure::adapter(
                         "the adapter refuses to open the channel: it may not have the bit rate, or others use it",
                     ));
                 }
+                let left = left - usize::from(is_answer);
+                self.opening = (left > 0).then_some((until, left));
+            }
+            match told {
                 // An adapter that was told nothing of CAN FD sends none.
                 Told::Frame(Frame::Data(data), _) if data.fd.is_some() && !self.fd => inflow.garbled += 1,
-                Told::Frame(frame, _) => {
-                    self.is_opening = false;
-                    inflow.push(frame);
-                }
+                Told::Frame(frame, _) => inflow.push(frame),
                 Told::Refused => inflow.refused += 1,
                 Told::Garbled(_) => inflow.garbled += 1,
                 Told::Accepted | Told::Version(_) | Told::Serial(_) | Told::Flags(_) => {}
@@ -123,7 +121,6 @@ impl Dialect for Slcan {
     }
 
     fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) -> bool {
-        self.is_opening = false;
         slcan::put(out, frame)
     }
 

@@ -279,8 +279,9 @@ impl Rig {
         name: &str,
         value: Value,
         gate: Result<(), Report>,
+        within: Duration,
     ) -> (Command, oneshot::Receiver<Report>) {
-        let deadline = Instant::now() + Duration::from_secs(1);
+        let deadline = Instant::now() + within;
         Command::new(
             self.tag(name),
             value,
@@ -291,7 +292,16 @@ impl Rig {
     }
 
     pub(super) fn write(&self, name: &str, value: Value) -> oneshot::Receiver<Report> {
-        let (command, report) = self.command(name, value, Ok(()));
+        self.write_within(name, value, Duration::from_secs(1))
+    }
+
+    pub(super) fn write_within(
+        &self,
+        name: &str,
+        value: Value,
+        within: Duration,
+    ) -> oneshot::Receiver<Report> {
+        let (command, report) = self.command(name, value, Ok(()), within);
         self.queue.push(command);
         report
     }
@@ -300,7 +310,9 @@ impl Rig {
         &self,
         writes: &[(&str, Value, Result<(), Report>)],
     ) -> Vec<oneshot::Receiver<Report>> {
-        let made = writes.iter().map(|(name, value, gate)| self.command(name, value.clone(), gate.clone()));
+        let within = Duration::from_secs(1);
+        let made =
+            writes.iter().map(|(name, value, gate)| self.command(name, value.clone(), gate.clone(), within));
         let (commands, reports): (Vec<_>, Vec<_>) = made.unzip();
         let mut commands = commands.into_iter();
         self.queue.push(commands.next().unwrap().with(commands.collect()));

@@ -21,6 +21,8 @@ use crate::{
 pub(super) const MOST: usize = 64;
 /// How often it is tried to send while there is no room.
 const AGAIN: Duration = Duration::from_millis(1);
+const LATE: &str = "there was no room on the bus before its deadline";
+const NO_LAST: &str = "there is no room on the bus for the last frame of ";
 /// Frames of ours whose echo may be open.
 const ECHOES: usize = 256;
 
@@ -138,16 +140,8 @@ impl Session<'_> {
 
     /// Sends what waits, in its order, as long as there is room.
     pub(super) fn send_waiting(&mut self) -> Result<(), Failure> {
+        self.sweep();
         while let Some(first) = self.waiting.front() {
-            if Instant::now() >= first.deadline {
-                self.drop_first("there was no room on the bus before its deadline");
-                continue;
-            }
-            if let Some((refused, report)) = first.recheck() {
-                let Some(Waiting { commands, .. }) = self.waiting.pop_front() else { return Ok(()) };
-                Command::answer_all(commands, refused, report);
-                continue;
-            }
             let (id, group) = (first.id, first.commands.iter().collect::<Vec<_>>());
             let payload = match self.compose(&group) {
                 Ok(payload) => payload,
@@ -170,6 +164,29 @@ impl Session<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Answers what may no longer leave.
+    fn sweep(&mut self) {
+        let now = Instant::now();
+        for waiting in std::mem::take(&mut self.waiting) {
+            let late =
+                || (now >= waiting.deadline).then(|| (usize::MAX, Report::new(Outcome::NotSent, LATE)));
+            let Some((refused, report)) = waiting.recheck().or_else(late) else {
+                self.waiting.push_back(waiting);
+                continue;
+            };
+            let others = if refused == usize::MAX {
+                LATE.to_owned()
+            } else {
+                format!("what goes into the same frame may no longer leave: {}", report.message)
+            };
+            let mut report = Some(report);
+            for (place, command) in waiting.commands.into_iter().enumerate() {
+                let own = if place == refused { report.take() } else { None };
+                command.answer(own.unwrap_or_else(|| Report::new(Outcome::NotSent, others.clone())));
+            }
+        }
     }
 
     fn drop_first(&mut self, why: &str) {
@@ -225,7 +242,7 @@ impl Session<'_> {
             is_renewed = sender.cycle.replace(cycle).is_some_and(|former| former.is_ending);
         }
         if is_renewed {
-            self.calm();
+            self.tell_ending();
         }
         for command in commands {
             let Some(tag) = self.plant.place(command.tag) else { continue };
@@ -394,7 +411,7 @@ impl Session<'_> {
         match self.transmit(id, payload) {
             Ok(_) => {
                 if cycle.is_ending {
-                    self.calm();
+                    self.tell_ending();
                 }
                 Ok(())
             }
@@ -404,9 +421,8 @@ impl Session<'_> {
                     sender.cycle = Some(Cycle { next, until: None, is_ending: true });
                 }
                 if !cycle.is_ending {
-                    let text = format!("there is no room on the bus for the last frame of {name}");
-                    warn!("{text}");
-                    self.trouble(text);
+                    warn!("{NO_LAST}{name}");
+                    self.tell_ending();
                 }
                 Ok(())
             }
@@ -415,6 +431,17 @@ impl Session<'_> {
                 Ok(())
             }
             Err(Unsent::Lost(failure)) => Err(failure),
+        }
+    }
+
+    /// Tells of last frames that found no room yet.
+    fn tell_ending(&mut self) {
+        let mut ending = self.plant.senders.values();
+        let ending = ending.find(|sender| sender.cycle.is_some_and(|cycle| cycle.is_ending));
+        if let Some(sender) = ending {
+            self.trouble(format!("{NO_LAST}{}", sender.message.name));
+        } else if self.told.as_ref().is_some_and(|told| told.starts_with(NO_LAST)) {
+            self.calm();
         }
     }
 

@@ -16,8 +16,15 @@ const PAGES: &str = "BO_ 256 Pages: 8 A\n SG_ Page M : 0|8@1+ (1,0) [0|255] \"\"
                      BA_ \"GenSigStartValue\" SG_ 256 Also 51;\n";
 
 fn site(send: &str) -> Site {
-    let tags = ["Page", "Deep", "Deeper", "Inner", "One", "Two", "Also", "Always"]
-        .map(|name| format!("[[tags]]\nname = '{name}'\nsignal = 'Pages.{name}'\naccess = 'read-write'\n"));
+    site_with(send, "Page", "")
+}
+
+/// One of the tags has more to say.
+fn site_with(send: &str, one: &str, more: &str) -> Site {
+    let tags = ["Page", "Deep", "Deeper", "Inner", "One", "Two", "Also", "Always"].map(|name| {
+        let more = if name == one { more } else { "" };
+        format!("[[tags]]\nname = '{name}'\nsignal = 'Pages.{name}'\naccess = 'read-write'\n{more}\n")
+    });
     let profile = format!("[[messages]]\nmessage = 'Pages'\nsend = {{ {send} }}\n{}", tags.concat());
     site_of(PAGES, &profile, "send_ids = ['100']", "")
 }
@@ -107,5 +114,36 @@ async fn the_last_frame_is_of_the_page_that_it_is_of() {
     assert_eq!(rig.frame_of("One", 0x1234).await, "100#0134120000000000");
     assert_eq!(rig.carry().await, "100#0134120000000000");
     assert_eq!(rig.carry().await, "100#0200330000000000");
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_signal_has_its_own_age() {
+    let site = site_with("others = 'last-received'", "Always", "stale_after_ms = 300");
+    let mut rig = Rig::start(site, 100).await;
+    rig.hear("100#0134127700000081").await;
+    rig.good("One", Value::U64(0x1234)).await;
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let report = rig.write("One", Value::U64(1)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::Rejected(Rule::Companions));
+    assert_eq!(rig.frame_of("Always", 1).await, "100#0134120100000081");
+    rig.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_reload_changes_in_a_message_leaves_the_rest_of_it() {
+    let memory = Memory::default();
+    let mut rig = Rig::resume(site(""), 100, memory.clone()).await;
+    assert_eq!(rig.frame_of("Two", 7).await, "100#0207330000000000");
+    rig.stop().await;
+    let mut rig =
+        Rig::resume(site("period_ms = 100, initial = { Two = 1, Always = 9 }"), 100, memory.clone()).await;
+    assert_eq!(rig.frame_of("Also", 8).await, "100#0207080000000000");
+    rig.stop().await;
+    let fewer = PAGES.replace(" SG_ Two m2 : 8|8@1+", " SG_ Two m2 : 40|8@1+");
+    let profile = "[[messages]]\nmessage = 'Pages'\nsend = {}\n[[tags]]\nname = 'Always'\nsignal = 'Pages.Always'\n\
+                   access = 'read-write'\n";
+    let mut rig = Rig::resume(site_of(&fewer, profile, "send_ids = ['100']", ""), 100, memory).await;
+    assert_eq!(rig.frame_of("Always", 5).await, "100#0207080500000000");
     rig.stop().await;
 }

@@ -388,7 +388,24 @@ async fn what_was_sent_is_known_to_the_link_that_follows() {
     second.stop().await;
     let mut third = Rig::resume(folder(5), 100, memory).await;
     let report = third.write("mode", Value::U64(5));
-    assert_eq!(third.carry().await, "201#0500000000", "another message has nothing of it");
+    assert_eq!(third.carry().await, "201#3500000000", "a message of another length has its count alone");
     report.await.unwrap();
     third.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_behind_others_ends_at_its_own_deadline() {
+    let mut rig = rig("send = {}", SEND, &tags(""), 1).await;
+    let first = rig.write("mode", Value::U64(1));
+    let second = rig.write_within("speed", Value::F64(2.0), Duration::from_secs(10));
+    let begin = Instant::now();
+    let report = rig.write_within("other", Value::U64(3), Duration::from_millis(100)).await.unwrap();
+    assert_eq!(report.outcome, Outcome::NotSent);
+    assert!(begin.elapsed() < Duration::from_millis(200), "{:?}", begin.elapsed());
+    assert_eq!(rig.carry().await, "201#01000000");
+    first.await.unwrap();
+    assert_eq!(rig.carry().await, "201#01040000");
+    assert_eq!(second.await.unwrap().outcome, Outcome::Written);
+    assert!(rig.is_quiet());
+    rig.stop().await;
 }
