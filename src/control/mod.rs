@@ -270,7 +270,9 @@ impl Pending {
         if ticket.abandon() {
             return complete(Report::new(Outcome::NotSent, early));
         }
-        ticket.withdraw();
+        if cancel.is_cancelled() {
+            ticket.withdraw();
+        }
         complete(match timeout_at(deadline + GRACE, answer).await {
             Ok(report) => report.unwrap_or_else(|_closed| lost()),
             Err(_elapsed) => {

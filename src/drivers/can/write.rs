@@ -172,7 +172,7 @@ impl Session<'_> {
         for waiting in std::mem::take(&mut self.waiting) {
             let late =
                 || (now >= waiting.deadline).then(|| (usize::MAX, Report::new(Outcome::NotSent, LATE)));
-            let Some((refused, report)) = waiting.recheck().or_else(late) else {
+            let Some((refused, report)) = late().or_else(|| waiting.recheck()) else {
                 self.waiting.push_back(waiting);
                 continue;
             };
