@@ -235,6 +235,14 @@ async fn a_write_that_could_not_leave_at_once_is_judged_again() {
     assert_eq!((report.outcome, report.message.as_str()), (Outcome::NotSent, ticket::CANCELLED));
     command.answer(report);
     assert_eq!(write.await.unwrap().outcome, Outcome::NotSent);
+
+    let write = plant.write(plant.request("70"));
+    let mut command = plant.inbox.next().await.unwrap();
+    command.grant(None).unwrap();
+    tokio::time::sleep_until(command.deadline + Duration::from_millis(1)).await;
+    assert_eq!(command.recheck(), Ok(()), "that it is late is told by who sends");
+    command.answer(Report::new(Outcome::NotSent, "no room"));
+    assert_eq!(write.await.unwrap().message, "no room");
 }
 
 #[tokio::test(start_paused = true)]
