@@ -94,17 +94,13 @@ impl Codec {
                 1 => Ok(Value::Bool(true)),
                 other => Err(Fault::NotBool(low_word(other))),
             },
-            Kind::Bcd16 | Kind::Bcd32 => self.digits(bits),
+            Kind::Bcd16 | Kind::Bcd32 => self.unsigned(digits(bits)?),
             Kind::Float16 => self.narrow(shortest(f16::from_bits(low_word(bits)))),
             Kind::Float32 => self.narrow(f32::from_bits(low_double(bits))),
             Kind::Float64 => self.double(f64::from_bits(bits)),
             // A text has no bits of a number; its registers are read as such.
             Kind::Text => Err(Fault::Text(self.text.encoding)),
         }
-    }
-
-    fn digits(&self, bits: u64) -> Result<Value, Fault> {
-        self.unsigned(digits(bits)?)
     }
 
     #[inline]

@@ -120,7 +120,7 @@ impl Dialect for Slcan {
         Ok(())
     }
 
-    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) -> bool {
+    fn write(&self, frame: &Frame, out: &mut Vec<u8>) -> bool {
         slcan::put(out, frame)
     }
 

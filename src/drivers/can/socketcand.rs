@@ -88,7 +88,7 @@ impl Dialect for Socketcand {
         Ok(())
     }
 
-    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) -> bool {
+    fn write(&self, frame: &Frame, out: &mut Vec<u8>) -> bool {
         socketcand::put(out, frame)
     }
 

@@ -25,7 +25,7 @@ pub(super) trait Dialect: Send {
     fn read(&mut self, bytes: &[u8], inflow: &mut Inflow) -> Result<(), Failure>;
 
     /// Writes a frame; `false` for one that the adapter cannot send.
-    fn write(&mut self, frame: &Frame, out: &mut Vec<u8>) -> bool;
+    fn write(&self, frame: &Frame, out: &mut Vec<u8>) -> bool;
 
     /// What is said before the connection is closed.
     fn farewell(&self) -> &[u8];

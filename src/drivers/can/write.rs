@@ -1,6 +1,9 @@
 //! Writes: one frame a message, sent once, and answered by what echo and feedback say of it.
 
-use std::{collections::BTreeMap, sync::atomic::Ordering};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::Ordering},
+};
 
 use tokio::time::{Duration, Instant};
 use tracing::{info, warn};
@@ -170,20 +173,18 @@ impl Session<'_> {
     fn sweep(&mut self) {
         let now = Instant::now();
         for waiting in std::mem::take(&mut self.waiting) {
-            let late =
-                || (now >= waiting.deadline).then(|| (usize::MAX, Report::new(Outcome::NotSent, LATE)));
-            let Some((refused, report)) = late().or_else(|| waiting.recheck()) else {
+            let (refused, report, others) = if now >= waiting.deadline {
+                (0, Report::new(Outcome::NotSent, LATE), LATE.to_owned())
+            } else if let Some((refused, report)) = waiting.recheck() {
+                let others = format!("what goes into the same frame may no longer leave: {}", report.message);
+                (refused, report, others)
+            } else {
                 self.waiting.push_back(waiting);
                 continue;
             };
-            let others = if refused == usize::MAX {
-                LATE.to_owned()
-            } else {
-                format!("what goes into the same frame may no longer leave: {}", report.message)
-            };
             let mut report = Some(report);
             for (place, command) in waiting.commands.into_iter().enumerate() {
-                let own = if place == refused { report.take() } else { None };
+                let own = report.take_if(|_| place == refused);
                 command.answer(own.unwrap_or_else(|| Report::new(Outcome::NotSent, others.clone())));
             }
         }
@@ -385,13 +386,14 @@ impl Session<'_> {
         }
         sender.cycle = Some(Cycle { next, ..cycle });
         let Some(payload) = sender.sent().map(<[u8]>::to_vec) else { return Ok(()) };
-        let name = sender.message.name.clone();
+        let message = Arc::clone(&sender.message);
         match self.transmit(id, payload) {
             Ok(_) => Ok(()),
             Err(Unsent::Busy) => {
                 self.counters.overruns.fetch_add(1, Ordering::Relaxed);
                 self.incident(format!(
-                    "there is no room on the bus for {name}, which is sent again and again"
+                    "there is no room on the bus for {}, which is sent again and again",
+                    message.name
                 ));
                 Ok(())
             }
@@ -407,7 +409,7 @@ impl Session<'_> {
     fn end_cycle(&mut self, id: Id) -> Result<(), Failure> {
         let Some(sender) = self.plant.senders.get_mut(&id) else { return Ok(()) };
         let Some(cycle) = sender.cycle.take() else { return Ok(()) };
-        let (Some(payload), name) = (sender.last(), sender.message.name.clone()) else { return Ok(()) };
+        let (Some(payload), message) = (sender.last(), Arc::clone(&sender.message)) else { return Ok(()) };
         match self.transmit(id, payload) {
             Ok(_) => {
                 if cycle.is_ending {
@@ -421,7 +423,7 @@ impl Session<'_> {
                     sender.cycle = Some(Cycle { next, until: None, is_ending: true });
                 }
                 if !cycle.is_ending {
-                    warn!("{NO_LAST}{name}");
+                    warn!("{NO_LAST}{}", message.name);
                     self.tell_ending();
                 }
                 Ok(())
