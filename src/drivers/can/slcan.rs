@@ -65,7 +65,8 @@ pub(super) async fn open(
     let opening = async {
         let begin = Instant::now();
         stream.write_all(&slcan::reset()).await?;
-        while !has_left(&stream) {
+        // Not every system tells whether it has left.
+        while !has_left(&stream) && begin.elapsed() < endpoint.timeout / 2 {
             sleep(Duration::from_millis(1)).await;
         }
         // What comes now is of before.
